@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from benchwright.report.stats_document import StatsInput, compose_report
-from benchwright.report.stats_formats import render_stats
 from benchwright.stats.aggregate import summarise
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.predicate import overhead_percent
+from benchwright.views.stats import render_stats
 
 HERE = Path(__file__).parent / "getstats"
 _spec = importlib.util.spec_from_file_location("make_figures", HERE / "make_figures.py")

@@ -13,7 +13,6 @@ import pytest
 from scipy import stats
 
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
-from benchwright.report.stats_formats import render_stats
 from benchwright.stats.aggregate import summarise
 from benchwright.stats.input_comparison import (
     QuantityComparison,
@@ -21,6 +20,7 @@ from benchwright.stats.input_comparison import (
     compare_inputs,
     compare_quantity,
 )
+from benchwright.views.stats import render_stats
 
 DATA = json.loads((Path(__file__).parent / "getstats" / "figures.json").read_text())
 FIGURE3 = """\

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from benchwright.core.observation import MeasurementBlock
 from benchwright.findings.examine import Evidence, compute_findings
 from benchwright.report.stats_document import StatsInput, compose_report
-from benchwright.report.stats_formats import RENDERERS, render_stats
 from benchwright.stats.aggregate import aggregate_trial, summarise, trials_of_blocks
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import moments, z_scores
+from benchwright.views.stats import RENDERERS, render_stats
 
 ANY = st.floats(width=64)
 SANE = st.floats(-1e6, 1e6)

@@ -18,17 +18,20 @@ from benchwright.core.plan import (
 )
 from benchwright.core.results import Finding, Severity
 from benchwright.report.answer import AnswerInput, SessionAnswer, answer_of
-from benchwright.report.answer_text import (
+from benchwright.results.stats import StudyAnswer
+from benchwright.views.terminal import (
     MOST_GROUPS,
-    MOST_SENTENCES,
-    StudyAnswer,
-    answer_lines,
-    answer_rows,
     finding_paragraphs,
     group_lines,
+    shortened,
+    table_rows,
+)
+from benchwright.views.tests import (
+    MOST_SENTENCES,
+    answer_lines,
+    answers_table,
     groups_to_print,
     interval_lines,
-    shortened,
     study_answer_lines,
 )
 
@@ -89,7 +92,6 @@ def test_the_heading_of_ratios_names_the_reference() -> None:
     inputs = [a_test("n=1"), a_test("n=2", 3.0)]
     assert "  ratio to n=1  " in heading(answer_of(inputs))
     assert "  ratio to n=2  " in heading(answer_of(inputs, baseline="n=2"))
-    assert "  / n=1  " in heading(answer_of(inputs), 50)
     long = [a_test("a-command-with-a-long-name"), a_test("the-other-long-name", 0.5)]
     assert "  ratio to first  " in heading(answer_of(long))
     assert "  ratio to best  " in heading(answer_of(long, baseline="best"))
@@ -127,7 +129,7 @@ def test_one_test_is_a_row_with_its_range_and_a_sentence() -> None:
 def test_a_single_trial_has_no_interval() -> None:
     one = AnswerInput(name="sort", trials=(a_trial(1, {"elapsed": 0.5}),))
     assert lines_of(answer_of([one], status="interrupted")) == [
-        "test  elapsed ms  trials",
+        "test  elapsed ms  trials  notes",
         "sort         500       1  interrupted",
         "",
         "sort: 500 ms (no interval), interrupted after 1 trial",
@@ -138,9 +140,9 @@ def test_levels_are_rows_with_ratios_to_the_first() -> None:
     serious = [a_finding("drift", Severity.SERIOUS)]
     inputs = [a_test("gzip:n=1"), a_test("gzip:n=9", 3, findings=serious)]
     assert lines_of(answer_of(inputs)) == [
-        "n  elapsed ms   ± %  ratio to n=1   low  high  trials",
-        "1          10  9.82          1.00                   5",
-        "9          30  9.82          3.00  2.61  3.45       5  serious",
+        "n  elapsed ms   ± %  ratio to n=1   low  high  trials  notes",
+        "1       10.00  9.82     reference                   5",
+        "9       30.00  9.82          3.00  2.61  3.45       5  serious",
         "",
         "n=1: 10 ms ± 9.8 % (95 %, 5 trials)",
         "n=9: 30 ms ± 9.8 % (95 %, 5 trials)",
@@ -160,21 +162,27 @@ def test_a_narrow_table_leaves_out_the_less_important_columns() -> None:
     whole = lines_of(answer, 200)[0]
     headings = "n tps 1/s ± % {} rows 1/s ± % trials"
     assert whole.split() == headings.format("ratio to n=1 low high").split()
-    shorter = lines_of(answer, len(whole) - 1)[0]
-    assert shorter.split() == headings.format("/ n=1 low high").split()
-    narrower = lines_of(answer, len(shorter) - 1)[0]
-    assert narrower.split() == headings.format("/ n=1").split()
+    narrower = lines_of(answer, len(whole) - 1)[0]
+    assert narrower.split() == headings.format("ratio to n=1").split()
     narrowest = lines_of(answer, 26)[0]
     assert narrowest.split() == ["n", "tps", "1/s", "±", "%", "trials"]
 
 
-def test_a_document_has_a_row_per_test_with_its_levels() -> None:
+def test_a_document_has_the_table_of_the_page() -> None:
     answer = answer_of([a_test("gzip:n=1"), a_test("gzip:n=9", 2)])
-    headings, first, second = answer_rows(answer)
-    assert headings == ["n", "elapsed", "interval", "ratio to n=1", "trials"]
-    assert first == ["1", "10 ms", "9.02 ms to 11 ms", "1", "5"]
-    assert second[:2] == ["9", "20 ms"]
-    assert second[3].startswith("2.00 (")
+    headings, first, second = table_rows(answers_table(answer))
+    interval = ["elapsed ms", "low", "high", "± %"]
+    assert headings == ["n", *interval, "ratio to n=1", "low", "high", "trials"]
+    assert first == ["1", "10.00", "9.02", "10.98", "9.82", "reference", "", "", "5"]
+    assert second[:2] == ["9", "20.00"]
+
+
+def test_tests_of_several_metrics_name_theirs() -> None:
+    answer = answer_of([a_test("sort"), a_test("pgbench", metrics=("tps",))])
+    table = lines_of(answer)
+    assert table[0].startswith("test     quantity  elapsed / tps   ± %  trials")
+    assert "elapsed        10.00 ms  9.82" in table[1]
+    assert "10,000 1/s" in table[2]
 
 
 def test_an_interrupted_session_has_the_command_that_continues_it() -> None:
@@ -257,7 +265,7 @@ def test_a_constant_is_printed_once() -> None:
         for o in inputs
     ]
     lines = lines_of(answer_of(constant))
-    assert "bytes is 1.234567 MB in every trial" in lines
+    assert "The same in every trial: bytes 1.234567 MB." in lines
     assert "bytes" not in lines[0]
 
 

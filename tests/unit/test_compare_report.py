@@ -165,9 +165,9 @@ def test_a_narrow_table_has_the_ratio_and_the_verdict() -> None:
     assert heading.split() == ["metric", "candidate", "n", "ratio", "low", "high", "verdict"]
     assert len(heading) <= 60
     lines = render_comparison(comparison).splitlines()
-    assert lines[1].split()[3:5] == ["baseline", "mean"]
+    assert lines[1].split()[3:7] == ["baseline", "s", "mean", "s"]
     assert lines[2].split()[3:5] == ["-", "-"]
-    assert lines[3].split()[3:7] == ["1.000", "s", "1.032", "s"]
+    assert lines[3].split()[3:5] == ["1.000", "1.032"]
 
 
 @pytest.mark.parametrize(
@@ -211,13 +211,13 @@ def test_the_words_of_a_difference_are_those_of_its_metric(
 
 
 def test_a_smallest_effect_above_1000_percent_is_not_stated() -> None:
-    for effect, cell in ((9.9, "990 %"), (10.1, "-"), (1e16, "-"), (math.nan, "-")):
+    for effect, cell in ((9.9, "990"), (10.1, "-"), (1e16, "-"), (math.nan, "-")):
         found = verdict_of(smallest_effect=effect, verdict=Verdict.UNDECIDED)
         table = render_comparison(comparison_of(found)).splitlines()
         assert table[2].split("  ")[-1].strip() == cell
         assert (
             "an effect of 990 %" in said(smallest_effect=effect, verdict=Verdict.UNDECIDED)
-        ) is (cell == "990 %")
+        ) is (cell == "990")
 
 
 def test_equivalent_and_undecided() -> None:
@@ -252,7 +252,7 @@ def test_figures_that_are_not_there_are_no_error(value: float) -> None:
 def test_a_ratio_of_1_keeps_the_digits_of_its_interval() -> None:
     ratio = Estimate(1.0, 0.7708, 1.297, 0.95, "t", 24)
     lines = render_comparison(comparison_of(verdict_of(ratio=ratio))).splitlines()
-    assert lines[2].split()[7:10] == ["1.000", "0.771", "1.297"]
+    assert lines[2].split()[5:8] == ["1.000", "0.771", "1.297"]
 
 
 def test_a_pure_number_has_no_unit_and_alike_columns_of_several_tests_are_left_out() -> None:
@@ -272,8 +272,8 @@ def test_the_table_shows_every_arm_of_every_metric() -> None:
     assert heading.split()[:4] == ["metric", "candidate", "n", "baseline"]
     assert [row.split()[0] for row in rows] == ["elapsed", "user"]
     assert rows[0].split() == [
-        *("elapsed", "B", "24", "1.000", "s", "1.032", "s", "1.032", "1.021", "1.043"),
-        *("slower", "0.0004", "1.5", "%"),
+        *("elapsed", "B", "24", "1.000", "1.032", "1.032", "1.021", "1.043"),
+        *("slower", "0.0004", "1.5"),
     ]
     assert "(shown)" in rows[1]
     assert rest.count("\n") == 2, "a sentence and the noise floor"

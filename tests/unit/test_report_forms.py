@@ -24,8 +24,8 @@ from benchwright.report.stats_document import (
     percent,
     row_cells,
 )
-from benchwright.report.stats_formats import CSV_COLUMNS, RENDERERS, render_dump, render_stats
 from benchwright.stats.aggregate import MetricColumn, summarise
+from benchwright.views.stats import CSV_COLUMNS, RENDERERS, render_dump, render_stats
 
 
 def document() -> StatsReport:

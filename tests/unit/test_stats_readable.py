@@ -11,12 +11,11 @@ from benchwright.cli.stats import with_reports
 from benchwright.core.observation import TrialEnding
 from benchwright.core.results import Finding, Severity
 from benchwright.report.answer import answer_of
-from benchwright.report.answer_text import StudyAnswer
 from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
-from benchwright.report.stats_formats import render_stats
-from benchwright.report.stats_table import render_readable
+from benchwright.results.stats import StudyAnswer
 from benchwright.stats.aggregate import summarise
 from benchwright.study.parsers.api import ParsedInput
+from benchwright.views.stats import render_readable, render_stats
 from watched_uses import trial, use
 
 DRIFT = Finding("drift", Severity.WARNING, "a", "elapsed rises (details)", "find it")

@@ -13,10 +13,10 @@ from benchwright.cli.main import main
 from benchwright.feature import Feature
 from benchwright.page import trial_documents
 from benchwright.page.trial_documents import StoredDocument, TrialDocument, TrialDocumentKind
-from benchwright.report.answer_text import Paint
 from benchwright.report.charts.sheet import Sheet
 from benchwright.views.blocks import Prose, Section, Tile
 from benchwright.views.figures import count_number
+from benchwright.views.terminal import Paint
 
 
 class Poem(msgspec.Struct, frozen=True):

@@ -33,16 +33,16 @@ from benchwright.findings.explanation import explain_test
 from benchwright.notice import text as notice_text
 from benchwright.notice.deliver import FILE, record_notice
 from benchwright.report.answer import finding_groups
-from benchwright.report.answer_text import finding_paragraphs, group_lines
 from benchwright.report.documents import FindingEntry, encode
 from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.plan import plan_lines
 from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
-from benchwright.report.stats_formats import render_dump, render_stats
 from benchwright.report.why import render_why
 from benchwright.run.notices import send_notice
 from benchwright.stats.aggregate import summarise
 from benchwright.suite.plan import PlannedStep
+from benchwright.views.stats import render_dump, render_stats
+from benchwright.views.terminal import finding_paragraphs, group_lines
 from watched_uses import trial, use
 
 EVIL = "\x1b]0;PWN\x07\x1b[2J\x9b31m\u202eevil"

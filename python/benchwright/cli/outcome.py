@@ -23,19 +23,14 @@ from benchwright.report.answer import (
     answer_of,
     input_of_running,
 )
-from benchwright.report.answer_text import (
-    answer_lines,
-    finding_paragraphs,
-    group_lines,
-    groups_to_print,
-    wrapped,
-)
 from benchwright.report.comparison import comparison_entry
 from benchwright.report.observed import failure_entry, observed_entry, observed_lines, output_entry
 from benchwright.report.parts import failure_text
 from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
 from benchwright.stats.aggregate import summarise_trials
 from benchwright.study.contents import StoredDefault, stored_baseline, stored_defaults
+from benchwright.views.terminal import finding_paragraphs, group_lines, wrapped
+from benchwright.views.tests import answer_lines, groups_to_print
 
 if TYPE_CHECKING:
     from benchwright.core.comparison import ComparisonResult

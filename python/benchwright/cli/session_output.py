@@ -111,9 +111,9 @@ class ProgramOutput(TerminalOutput):
 
     def notice(self, ended: SessionResult) -> NoticeContents:
         """Return the answers and the findings, for a notice."""
-        from benchwright.report.answer_text import answer_lines
         from benchwright.run.notices import NoticeContents
         from benchwright.views.comparison import render_comparison
+        from benchwright.views.tests import answer_lines
 
         assert ended.findings is not None
         session, outcome = self._experiment.session, self._outcome(ended)

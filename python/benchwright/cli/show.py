@@ -18,9 +18,9 @@ from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
 
 if TYPE_CHECKING:
-    from benchwright.report.answer_text import Paint
     from benchwright.report.sessions import ShownSession, StoredFiles
     from benchwright.study.selection import StudyPart
+    from benchwright.views.terminal import Paint
 
 SESSION = Option(
     "study, or one of its sessions by number or name: DIR, DIR@2, DIR@NAME",
@@ -76,13 +76,14 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
     from benchwright.feature import session_kind
     from benchwright.page.headline import headline
     from benchwright.report.answer import answer_entries, answer_of, input_of_contents
-    from benchwright.report.answer_text import answer_lines, group_lines, unpainted
     from benchwright.report.sessions import ShownSession
     from benchwright.results.stored import read_tests
     from benchwright.study.catalogue import record_of, sessions_now
     from benchwright.study.contents import stored_baseline, tests_of
     from benchwright.study.findings import findings_about_session
     from benchwright.study.journal import Study
+    from benchwright.views.terminal import group_lines, unpainted
+    from benchwright.views.tests import answer_lines
 
     with contextlib.closing(Study.open_to_read(part.place)) as study:
         number = part.of(study).number

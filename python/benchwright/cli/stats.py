@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchwright.core.results import Finding
-    from benchwright.report.answer_text import StudyAnswer
     from benchwright.report.stats_document import StatsReport, StatsWords
+    from benchwright.results.stats import StudyAnswer
     from benchwright.results.stats_request import TransformStep
     from benchwright.study.parsers.api import ParsedInput
 
@@ -78,8 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     inputs, warned = _transformed(read, request.steps)
     if request.dump:
         from benchwright.cli.terminal import painter, report_width
-        from benchwright.report.answer_text import finding_paragraphs
-        from benchwright.report.stats_formats import render_dump
+        from benchwright.views.stats import render_dump
+        from benchwright.views.terminal import finding_paragraphs
 
         named = [(one.subject, one) for one in warned]
         for line in finding_paragraphs(named, report_width(), painter(sys.stderr)):
@@ -109,13 +109,13 @@ def run(arguments: argparse.Namespace) -> int:
 
         answers = answers_of(inputs, document, request.baseline) if whole else []
         if request.format == "markdown":
-            from benchwright.report.stats_formats import answer_markdown
+            from benchwright.views.stats import answer_markdown
 
             sys.stdout.write(answer_markdown(answers))
         else:
             from benchwright.cli.terminal import painter, report_width
-            from benchwright.report.answer_text import interval_lines, study_answer_lines
-            from benchwright.report.stats_table import render_readable
+            from benchwright.views.stats import render_readable
+            from benchwright.views.tests import interval_lines, study_answer_lines
 
             width, paint = report_width(), painter(sys.stdout)
             answers = [with_reports(one, inputs, verbose=arguments.verbose) for one in answers]
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         # A program that takes the quantities would not see what is not among them.
         missed = [one for one in document.findings if one.code == "results-not-read"]
         sys.stderr.write(finding_lines(missed))
-    from benchwright.report.stats_formats import render_stats
+    from benchwright.views.stats import render_stats
 
     sys.stdout.write(render_stats(document, request.format))
     return 0
@@ -189,7 +189,7 @@ def _write_doubts(
         sys.stderr.write(notice_lines(document.notices))
         return
     from benchwright.cli.terminal import painter, report_width
-    from benchwright.report.stats_table import doubts_text
+    from benchwright.views.stats import doubts_text
 
     text = doubts_text(
         document, report_width(), painter(sys.stderr), verbose=verbose, more=_verbose_command(paths)

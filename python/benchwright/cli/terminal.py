@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from benchwright.core.results import Severity
-    from benchwright.report.answer_text import Paint
+    from benchwright.views.terminal import Paint
 
 # --------------------------------------------------------------------------------------
 # Closed or full standard streams must not stop a measurement.

@@ -3,7 +3,7 @@
 Purpose: every table that a report prints. Decision: a table is a list of columns, not of
 rows, because the unit, the number of decimals and the width depend on all values of a column.
 Rows that are too long are wrapped within their cells.
-Non-goals: CSV, Markdown and LaTeX, which are formats (report/stats_formats.py).
+Non-goals: CSV, Markdown and LaTeX, which are formats (views/stats.py).
 """
 
 from __future__ import annotations

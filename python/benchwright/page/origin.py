@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from benchwright.core.comparison import describe_comparison, describe_test
+from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.machine import MachineCapture
 from benchwright.core.text import moment_text, plural
 from benchwright.core.untrusted import one_line, shell_text, visible
@@ -307,24 +306,20 @@ def trials_csv(stored: StoredTests) -> str:
     ]
     names = list(dict.fromkeys(name for test in stored.tests for name in test.shown()))
     factors = list(dict.fromkeys(name for test in stored.tests for name, _ in test.parsed.sample))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     head = ("test", *factors, "trial", "ending", "warmup", "started_ns", *names)
-    writer.writerow(head)
-    for test, trial, own in values:
-        levels = dict(test.parsed.sample)
-        writer.writerow(
-            (
-                test.name,
-                *(levels.get(factor, "") for factor in factors),
-                trial.epoch,
-                str(trial.ending),
-                int(trial.warmup),
-                trial.started_ns,
-                *(repr(own[name]) if name in own else "" for name in names),
-            )
+    rows = [
+        (
+            test.name,
+            *(dict(test.parsed.sample).get(factor) for factor in factors),
+            trial.epoch,
+            str(trial.ending),
+            int(trial.warmup),
+            trial.started_ns,
+            *map(own.get, names),
         )
-    return text.getvalue()
+        for test, trial, own in values
+    ]
+    return csv_of_rows([head, *rows])
 
 
 def stats_json(stored: StoredTests, baseline: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from benchwright.core.observation import Trial, TrialEnding, profiles_of
 from benchwright.core.results import Estimate, Finding, Summary
-from benchwright.core.text import exact_text, moment_text, percent_text, plural
+from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.page.document import ReportPart
 from benchwright.page.origin import data_section, environment_section, method_section
@@ -57,7 +57,6 @@ from benchwright.views.comparison import (
     tone_of_gates,
 )
 from benchwright.views.figures import (
-    Scale,
     count_number,
     estimate_number,
     finding_lines,
@@ -68,6 +67,7 @@ from benchwright.views.figures import (
     scale_of,
     share_number,
 )
+from benchwright.views.tests import answers_table
 
 _MOST_SENTENCES = 4
 _MOST_TILES = 4
@@ -196,9 +196,9 @@ def _verdict(
             yield documents[0].document.headline if len(documents) == 1 else counts
             yield from (one.document.sentence for one in documents[:_MOST_SENTENCES])
         elif len(rows) == 1 and not failed:
-            yield test_sentence(rows[0], status)
+            yield answer_sentence(rows[0])
         elif len(rows) > 1:
-            yield from _of_several(rows, status)
+            yield from _of_several(rows)
         if (unseen := unseen_text(rows)) and not documents and not failed:
             yield f"{unseen}."
     if rows and status in ("interrupted", "crashed"):
@@ -219,7 +219,7 @@ def _output_of_failures(stored: StoredTests) -> Iterator[Lines]:
         yield Lines(visible(head), tuple(map(visible, trial.error_text.lines)))
 
 
-def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
+def _of_several(rows: Sequence[TestAnswer]) -> Iterator[str]:
     """Yield between which results the tests lie, or the first of them where they cannot be
     compared, and how many are not answered."""
     ends = _lowest_and_highest(rows)
@@ -234,7 +234,7 @@ def _of_several(rows: Sequence[TestAnswer], status: str) -> Iterator[str]:
         yield from (f"{answer_sentence(row)}." for row in known[:_MOST_SENTENCES])
         if len(known) > _MOST_SENTENCES:
             yield f"{len(known) - _MOST_SENTENCES} more: see the results."
-    states = Counter("running" if _is_running(row, status) else str(row.state) for row in rows)
+    states = Counter(str(row.state) for row in rows)
     if states["answered"] < len(rows):
         counts = ", ".join(f"{count} {state}" for state, count in states.items())
         answered = states["answered"]
@@ -306,60 +306,12 @@ def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
 
 def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     """Return the table with one row for each test."""
-    rows = answer.tests
-    factors = _factors(rows)
-    labels = dict.fromkeys(row.label for row in rows if row.estimate is not None)
-    unit = next((row.estimate.unit for row in rows if row.estimate is not None), "")
-    alike = len({row.metric for row in rows if row.estimate is not None}) == 1
-    shared = scale_of([row.estimate.value for row in rows if row.estimate], unit)
-    ratios = scale_of([row.relative.value for row in rows if row.relative], "")
-    cells = []
-    for test, row in zip(stored.tests, rows, strict=True):
-        levels = dict(row.labels)
-        link = test.trials_id
-        scale = shared if alike else None
-        half = None
-        if row.estimate is not None:
-            half = half_width_percent(row.estimate) / 100
-        cells.append(
-            (
-                *(_level(levels.get(factor, ""), test, factors) for factor in factors),
-                estimate_number(f"{test.id}.answer", row.estimate, scale, link=link),
-                share_number(f"{test.id}.answer.half_width", half, link=link),
-                _relative(test, row, ratios, is_reference=answer.reference is row),
-                count_number(f"{test.id}.answer.trials", row.trials, link=link),
-                _state_words(row, stored.session.status),
-            )
-        )
-    known = [row.estimate for row in rows if row.estimate is not None]
-    level = f", {percent_text(known[0].confidence)} interval" if known else ""
-    result = " / ".join(labels) or "result"
-    reference = "" if answer.reference is None else f" to {answer.reference.name}"
-    constants = ", ".join(
-        f"{one.metric} {exact_text(one.value, one.unit)}" for one in answer.constants
-    )
     return Section(
         id=f"{stored.id}-results",
         title="Results",
         lead="One row for each test. A number leads to its trials.",
         blocks=(
-            TableBlock(
-                id=f"{stored.id}-answers",
-                title="Answers",
-                columns=(
-                    *(
-                        Column("Test" if factor == "test" else visible(factor))
-                        for factor in factors
-                    ),
-                    Column(visible(heading(result)) + level, numeric=True),
-                    Column("±", "half of the interval, of the value", numeric=True),
-                    Column(f"Ratio{visible(reference)}", numeric=True),
-                    Column("Trials", numeric=True),
-                    Column("State"),
-                ),
-                rows=tuple(cells),
-                note=f"The same in every trial: {visible(constants)}." if constants else "",
-            ),
+            answers_table(answer, stored.id, [test.id for test in stored.tests]),
             *_shared_pictures(stored, answer),
         ),
     )
@@ -381,55 +333,7 @@ def _shared_pictures(stored: StoredTests, answer: SessionAnswer) -> Iterator[Blo
         yield distribution(f"{stored.id}-distribution", tests, axis)
 
 
-def _factors(rows: Sequence[TestAnswer]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(factor for row in rows for factor, _ in row.labels))
-
-
-def _level(text: str, test: StoredTest, factors: tuple[str, ...]) -> Words:
-    link = test.id if len(factors) == 1 else ""
-    return Words(visible(text), link=link)
-
-
-def _relative(test: StoredTest, row: TestAnswer, scale: Scale, *, is_reference: bool) -> Cell:
-    if is_reference:
-        return Words("reference")
-    return estimate_number(f"{test.id}.answer.relative", row.relative, scale, link=test.trials_id)
-
-
-_STATES: dict[str, Tone] = {
-    "answered": "good",
-    "undecided": "doubtful",
-    "interrupted": "doubtful",
-    "failed": "bad",
-    "running": "plain",
-}
-
-
-def _is_running(row: TestAnswer, status: str) -> bool:
-    """Return whether a test has no end because its session still runs."""
-    return status == "running" and row.state == "interrupted"
-
-
-def test_sentence(row: TestAnswer, status: str) -> str:
-    """Return the answer of a test, or what is known while it runs."""
-    if not _is_running(row, status):
-        return answer_sentence(row)
-    known = "no result yet"
-    if row.estimate is not None:
-        known = f"{estimate_text(row.estimate)} so far"
-    return f"{row.name}: {known} ({plural(row.trials, 'trial')})"
-
-
-def _tone(row: TestAnswer, status: str) -> Tone:
-    if row.state == "answered" or _is_running(row, status):
-        return "plain"
-    return _STATES[row.state]
-
-
-def _state_words(row: TestAnswer, status: str) -> Words:
-    if _is_running(row, status):
-        return Words("running")
-    return Words(row.state, tone=_STATES[row.state])
+_STATES: dict[str, Tone] = {"undecided": "doubtful", "interrupted": "doubtful", "failed": "bad"}
 
 
 # -- Each test: its quantities, its trials, what failed --------------------------------
@@ -446,10 +350,8 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
             Group(
                 id=test.id,
                 title=visible(row.name),
-                sentence=visible(
-                    test_sentence(row, stored.session.status).removeprefix(f"{row.name}: ")
-                ),
-                tone=_tone(row, stored.session.status),
+                sentence=visible(answer_sentence(row).removeprefix(f"{row.name}: ")),
+                tone=_STATES.get(row.state, "plain"),
                 blocks=tuple(
                     _test_blocks(test, row, alone=not several, brief=len(stored.tests) >= FOLD_FROM)
                 ),

@@ -19,10 +19,10 @@ from benchwright.study.logs import read_output
 
 if TYPE_CHECKING:
     from benchwright.core.observation import Trial
-    from benchwright.report.answer_text import Paint
     from benchwright.report.charts.sheet import Sheet
     from benchwright.results.stored import StoredTest, StoredTests
     from benchwright.views.blocks import Section, Tile
+    from benchwright.views.terminal import Paint
 
 _HEAD = 200
 """Bytes at the begin of an output in which the mark of its kind is."""

@@ -19,11 +19,11 @@ from benchwright.findings.examine import Questions
 from benchwright.report.answer import (
     AnswerEntry,
     AnswerInput,
+    SessionAnswer,
     answer_entries,
     answer_of,
     reference_of,
 )
-from benchwright.report.answer_text import StudyAnswer
 from benchwright.report.stats_document import (
     PERL_DIGITS,
     StatsInput,
@@ -46,6 +46,20 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 10
 """Names of tests in a notice about several."""
+
+
+class StudyAnswer(msgspec.Struct, frozen=True):
+    """The answer of a stored session, printed again."""
+
+    source: str
+    """The study and the selection, as the user named them."""
+    study: str
+    """The path of the study."""
+    answer: SessionAnswer
+    report: str = ""
+    """The report of a session that is one load, in place of the table."""
+    comparisons: tuple[str, ...] = ()
+    """The report of each comparison of the session."""
 
 
 def document_of(

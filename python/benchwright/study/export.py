@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import CommandMode
 from benchwright.core.untrusted import regular_bytes, visible_json
@@ -303,23 +302,21 @@ def _write_test(study: Study, session: StoredSession, test: TestContents) -> Pat
 
 def csv_text(tests: Sequence[TestContents]) -> str:
     """Return one row per measurement block of all tests; absent values are empty."""
-    rows = [(test, trial, b) for test in tests for trial in test.trials for b in trial.blocks]
-    names = list(dict.fromkeys(name for _, _, block in rows for name in block.values))
+    ran = [(test, trial, b) for test in tests for trial in test.trials for b in trial.blocks]
+    names = list(dict.fromkeys(name for _, _, block in ran for name in block.values))
     factors = list(dict.fromkeys(n for test in tests for n, _ in test.plan.sample))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     named = [f"factor:{name}" for name in factors]
     place = ["epoch", "thread", "command", "status", "ending"]
-    writer.writerow(["test", *named, *place, *names])
-    for test, trial, block in rows:
+    rows: list[list[object]] = [["test", *named, *place, *names]]
+    for test, trial, block in ran:
         sample = dict(test.plan.sample)
         levels = [sample.get(factor, "") for factor in factors]
         values = block.values
         numbers = [number_text(values[n]) if n in values else "" for n in names]
         ending = "warmup" if trial.warmup else trial.ending
         where = (block.epoch, block.thread, block.command, block.status, ending)
-        writer.writerow([test.plan.name, *levels, *where, *numbers])
-    return text.getvalue()
+        rows.append([test.plan.name, *levels, *where, *numbers])
+    return csv_of_rows(rows)
 
 
 class SessionDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/session/1"):

@@ -54,6 +54,10 @@ class Number(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 Cell = Words | Number
 
 
+PAGE_ONLY = -1
+"""The rank of intervals that are only on the page, because another column has their width."""
+
+
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """The heading of a column."""
 
@@ -67,7 +71,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a table is too wide, columns with the highest rank are left out first, those of 0
     never."""
     interval_rank: int = 0
-    """The rank of the ends of its intervals; 0: that of the column."""
+    """The rank of the ends of its intervals; 0: that of the column, PAGE_ONLY: not on a terminal."""
 
 
 class Prose(msgspec.Struct, frozen=True, omit_defaults=True, tag="prose"):

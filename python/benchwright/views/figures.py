@@ -81,10 +81,15 @@ def mean_of(summary: Summary) -> Estimate:
     )
 
 
-def share_number(key: str, share: float | None, *, link: str = "") -> Number:
-    """Return a share, where 1 is all, in per cent."""
+def share_number(
+    key: str, share: float | None, scale: Scale | None = None, *, link: str = ""
+) -> Number:
+    """Return a share, where 1 is all, in per cent; `scale`: of shares that stand together."""
     known = None if share is None else finite(share)
-    return Number(key=key, value=known, text=percent_text(share), link=link)
+    text = percent_text(share)
+    if scale is not None:
+        text = scale.text(None if known is None else 100 * known)
+    return Number(key=key, value=known, text=text, link=link)
 
 
 def count_number(key: str, count: int, *, link: str = "") -> Number:

@@ -1,22 +1,50 @@
 """Renders blocks as lines of a terminal.
 
 A number with an interval becomes three columns, whose digits are compared along a row: the value and
-the two ends. Decision: figures are aligned at the right, words at the left, and a table that is
-wider than the terminal loses whole columns, the least important first; so a row is never broken.
+the two ends. A unit that all numbers of a column have is in its heading. Decision: figures are
+aligned at the right, words at the left, and a table that is wider than the terminal loses whole
+columns, the least important first; so a row is never broken, but where its words may be wrapped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
+from benchwright.core.results import Finding, Severity
+from benchwright.core.text import ABSENT, more_text, plural
 from benchwright.core.text_table import TextColumn, fitting, table_lines
-from benchwright.views.blocks import Cell, Column, Number, TableBlock
+from benchwright.core.untrusted import one_line
+from benchwright.findings.codes import CHANGE_CODES, WHOLE_CODES
+from benchwright.report.answer import RANK, FindingGroup, concerned_text
+from benchwright.views.blocks import PAGE_ONLY, Cell, Column, Number, TableBlock, Tone
+
+Paint = Callable[[Severity, str], str]
+"""Returns a text in the colour of a severity; the text itself where there are no colours."""
+
+MOST_GROUPS = 10
+MOST_LINES = 2
+"""Of one group of findings."""
+_SHORTEST_EVIDENCE = 12
+"""With less room a line has only the code."""
+_SEVERITIES: dict[Tone, Severity] = {"bad": Severity.SERIOUS, "doubtful": Severity.WARNING}
 
 
-def table_text(table: TableBlock, width: int | None = None) -> Iterator[str]:
+def unpainted(_severity: Severity, text: str) -> str:
+    """Return the text as it is."""
+    return text
+
+
+def table_text(
+    table: TableBlock, width: int | None = None, paint: Paint = unpainted, *, wrap: bool = False
+) -> Iterator[str]:
     """Yield the lines of a table without its title; with `width`, in so many characters.
 
-    A table without rows has no lines.
+    A table without rows has no lines. The cells of the last column have the colour of their tone.
+    `wrap`: words are broken into lines where even the columns of rank 0 are too wide.
     """
     if not table.rows:
         return
@@ -25,17 +53,192 @@ def table_text(table: TableBlock, width: int | None = None) -> Iterator[str]:
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True)
         for one in _text_columns(column, cells)
     ]
-    shown = [column for _, column in columns]
-    yield from table_lines(shown if width is None else fitting(columns, width))
+    shown = [column for _, column in columns] if width is None else fitting(columns, width)
+    if wrap and width is not None:
+        shown = _wrapped_to(shown, width)
+    lines = table_lines(shown)
+    if paint is unpainted or wrap:
+        yield from lines
+        return
+    yield next(lines)
+    for line, row in zip(lines, table.rows, strict=True):
+        yield _painted(line, row[-1], paint)
 
 
-def _text_columns(column: Column, cells: Sequence[Cell]) -> Iterator[tuple[int, TextColumn]]:
-    """Yield the columns of text with their ranks."""
+def table_rows(table: TableBlock) -> list[list[str]]:
+    """Return the headings and the cells of a table as texts, with everything that a page shows;
+    empty without rows."""
+    columns = [
+        one
+        for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=False)
+        for _, one in _text_columns(column, cells, intervals=True)
+    ]
+    if not columns:
+        return []
+    headings = [column.heading for column in columns]
+    return [headings, *map(list, zip(*(column.cells for column in columns), strict=True))]
+
+
+def _painted(line: str, cell: Cell, paint: Paint) -> str:
+    severity = _SEVERITIES.get(cell.tone)
+    if severity is None or not cell.text or not line.endswith(cell.text):
+        return line
+    return line.removesuffix(cell.text) + paint(severity, cell.text)
+
+
+def _text_columns(
+    column: Column, cells: Sequence[Cell], *, intervals: bool = False
+) -> Iterator[tuple[int, TextColumn]]:
+    """Yield the columns of text with their ranks; `intervals`: also those only for the page."""
     heading = column.short or f"{column.label[:1].lower()}{column.label[1:]}"
-    texts = tuple(cell.text for cell in cells)
-    yield column.rank, TextColumn(heading, texts, left=not column.numeric)
     numbers = [cell if isinstance(cell, Number) else None for cell in cells]
-    if any(number and number.low_text for number in numbers):
+    unit = _common_unit([one.text for one in numbers if one])
+
+    def without(text: str) -> str:
+        return text.removesuffix(f" {unit}") if unit else text
+
+    texts = tuple(without(cell.text) for cell in cells)
+    yield column.rank, TextColumn(f"{heading} {unit}".rstrip(), texts, left=not column.numeric)
+    shown = intervals or column.interval_rank != PAGE_ONLY
+    if shown and any(one and one.low_text for one in numbers):
         rank = column.interval_rank or column.rank
-        yield rank, TextColumn("low", tuple(one.low_text if one else "" for one in numbers))
-        yield rank, TextColumn("high", tuple(one.high_text if one else "" for one in numbers))
+        for name, ends in (
+            ("low", [one.low_text if one else "" for one in numbers]),
+            ("high", [one.high_text if one else "" for one in numbers]),
+        ):
+            yield rank, TextColumn(name, tuple(map(without, ends)))
+
+
+_WITH_UNIT = re.compile(r"[-+]?[\d,.]+(?:e[-+]?\d+)? ([^\d\s]\S*|1/\S+)")
+"""A number and one unit: `3.2 ms`, `120 1/s`; not `3 min 20 s`."""
+
+
+def _common_unit(texts: Sequence[str]) -> str:
+    """Return the unit of all these numbers; empty if they have none in common."""
+    found = [_WITH_UNIT.fullmatch(text) for text in texts if text != ABSENT]
+    units = {match[1] if match else "" for match in found}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _wrapped_to(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
+    """Return the columns with words wrapped so that the table has this width: what is wider than
+    an equal share of the room is cut to it."""
+    needed = [max(map(len, (one.heading, *one.cells))) for one in columns]
+    words = [at for at, one in enumerate(columns) if one.left]
+    fixed = sum(size for at, size in enumerate(needed) if at not in words)
+    room = width - len("  ") * (len(columns) - 1) - fixed
+    if sum(needed[at] for at in words) <= room:
+        return list(columns)
+    shown = list(columns)
+    for left, at in zip(
+        range(len(words), 0, -1), sorted(words, key=lambda at: needed[at]), strict=True
+    ):
+        share = max(min(needed[at], room // left), len(columns[at].heading))
+        shown[at] = msgspec.structs.replace(columns[at], width=share, wrap=True)
+        room -= share
+    return shown
+
+
+# -- Findings --------------------------------------------------------------------------
+
+
+def group_lines(
+    groups: Sequence[FindingGroup],
+    total: int,
+    width: int,
+    paint: Paint = unpainted,
+    noun: str = "test",
+) -> list[str]:
+    """Return one line for each code, or two where one does not suffice; at most ten codes.
+
+    `total` is the number of tests, or of whatever the `noun` says.
+    """
+    lines = []
+    uncut = (*WHOLE_CODES, *CHANGE_CODES)
+    for group in groups[:MOST_GROUPS]:
+        whom = f"{concerned_text(group.tests, total, noun)}: " if group.tests else ""
+        if len(whom) > width // 2:
+            some = f"{len(group.tests)} of {plural(total, noun)}: "
+            whom = some if total > 1 else f"{whom[: width // 2 - 5].rstrip()}...: "
+        severity, code = str(group.severity), f"[{group.code}]"
+        sentence = one_line(group.sentence)
+        most = max(len(sentence), _SHORTEST_EVIDENCE)
+        for room in range(most, _SHORTEST_EVIDENCE - 1, -1):
+            text = f"{whom}{severity}: {shortened(sentence, room)} {code}"
+            shown = wrapped(text, width)
+            if len(shown) <= MOST_LINES or group.code in uncut:
+                break
+        first, *rest = shown
+        lines += [first.replace(f"{severity}:", f"{paint(group.severity, severity)}:", 1), *rest]
+    if len(groups) > MOST_GROUPS:
+        more = ", ".join(group.code for group in groups[MOST_GROUPS:])
+        lines += wrapped(f"{more_text(len(groups) - MOST_GROUPS)}: {more}", width)
+    return lines
+
+
+def shortened(text: str, room: int) -> str:
+    """Return a text of at most `room` characters: a quoted command is cut first, because what is
+    said of it stands behind it; then the text, after a clause that nearly fills it, else after a
+    word, with `...`; never within brackets."""
+    for quoted in _QUOTED.findall(text):
+        if (excess := len(text) - room) > 0:
+            kept = max(len(quoted) - excess - len("..."), _SHORTEST_QUOTED)
+            text = text.replace(f"`{quoted}`", f"`{quoted[:kept].rstrip()}...`", 1)
+    if len(text) <= room:
+        return text
+    ends = (found.start() for found in _CLAUSE_END.finditer(text) if found[1])
+    closed = (end for end in ends if end <= room and _is_closed(text[:end]))
+    end = max(closed, default=0)
+    if end >= 3 * room // 4:
+        return text[:end]
+    cut = textwrap.shorten(text, room, placeholder=" ...")
+    while not _is_closed(cut) and " (" in cut:
+        cut = f"{cut.rpartition(' (')[0]} ..."
+    return cut
+
+
+def _is_closed(text: str) -> bool:
+    return text.count("(") <= text.count(")")
+
+
+_SHORTEST_QUOTED = 20
+_QUOTED = re.compile(rf"`([^`]{{{_SHORTEST_QUOTED + 4},}})`")
+"""A quoted command that can be cut."""
+_CLAUSE_END = re.compile(r"`[^`]*`|([,:;] )")
+"""A quoted command, or the end of a clause outside one."""
+
+
+def finding_paragraphs(
+    named: Sequence[tuple[str, Finding]], width: int, paint: Paint = unpainted
+) -> list[str]:
+    """Return each finding with its evidence and its remedy, the worst first; equal ones once, with
+    all names.
+
+    `named`: the findings, each with the short name of its test, empty for the session.
+    """
+    names: dict[tuple[str, str, Severity, str], list[str]] = {}
+    for name, one in sorted(named, key=lambda pair: -RANK[pair[1].severity]):
+        key = (one.code, one.evidence, one.severity, one.remedy)
+        names.setdefault(key, []).append(name)
+    lines = []
+    for (code, evidence, severity, remedy), whom in names.items():
+        subject = ", ".join(filter(None, whom))
+        head = f"{subject}: " if subject else ""
+        first, *rest = wrapped(f"{head}{severity}: {evidence} [{code}]", width)
+        lines.append(first.replace(f"{severity}:", f"{paint(severity, severity)}:", 1))
+        lines += rest
+        if remedy:
+            lines += wrapped(f"= {remedy}", width, "    ")
+    return lines
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Return a text as lines of at most `width`, unprintable characters escaped."""
+    return textwrap.wrap(
+        one_line(text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

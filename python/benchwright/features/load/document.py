@@ -18,8 +18,8 @@ from benchwright.features.load.request import LoadRequest, LoadTarget
 from benchwright.features.load.types import EngineResult, LimitVerdict
 from benchwright.features.load.view import load_text
 from benchwright.page.trial_documents import trial_document
-from benchwright.report.answer_text import Paint, unpainted
 from benchwright.report.documents import FindingEntry, engine_answer, entries, entry
+from benchwright.views.terminal import Paint, unpainted
 
 
 class LoopEntry(msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ from benchwright.features.load.types import (
     TraceResult,
 )
 from benchwright.findings.thresholds import FEW_BEYOND
-from benchwright.report.answer_text import Paint, unpainted
+from benchwright.views.terminal import Paint, unpainted
 
 COLUMNS = (
     ("p50", "p50", 0.5),

@@ -55,7 +55,6 @@ from benchwright.features.load.types import (
 from benchwright.findings.thresholds import FEW_BEYOND
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.report.answer import finding_groups
-from benchwright.report.answer_text import finding_paragraphs, group_lines, wrapped
 from benchwright.report.charts.compose import RESPONSE_MEAN
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotTest
@@ -86,7 +85,7 @@ from benchwright.views.figures import (
     scale_of,
     table_of,
 )
-from benchwright.views.terminal import table_text
+from benchwright.views.terminal import finding_paragraphs, group_lines, table_text, wrapped
 
 _MARK = "~"
 _ABOVE = "*"

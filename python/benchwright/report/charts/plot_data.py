@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.results import Finding
 from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.trials import ShownTrial
@@ -282,21 +281,21 @@ def _axis_value(plot: PlotData, point: PlotPoint) -> float | str:
 
 def data_text(plot: PlotData) -> str:
     """Return the plot's numbers as CSV with a header line."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
     single = any(point.values for series in plot.series for point in series.points)
     normal = plot.mode is PlotMode.NORMAL
-    writer.writerow((*_VALUES, *(_NORMAL if normal else ())) if single else _POINTS)
+    rows: list[tuple[object, ...]] = [
+        (*_VALUES, *(_NORMAL if normal else ())) if single else tuple(_POINTS)
+    ]
     for series in plot.series:
         head = (series.name, series.component, series.unit)
         for point in series.points:
             place = _axis_value(plot, point)
             if single:
-                writer.writerows(_value_rows((*head, point.test, place), point))
+                rows += _value_rows((*head, point.test, place), point)
             else:
                 figures = (point.n, point.value, point.low, point.high, point.method)
-                writer.writerow((*head, point.test, place, *figures))
-    return text.getvalue()
+                rows.append((*head, point.test, place, *figures))
+    return csv_of_rows(rows)
 
 
 def _value_rows(head: tuple[object, ...], point: PlotPoint) -> list[tuple[object, ...]]:

@@ -31,11 +31,12 @@ from benchwright.features.exchange.export.view import (
 )
 from benchwright.features.load.junit import limit_cases
 from benchwright.report.answer import concerned_text
-from benchwright.report.answer_text import answer_rows
 from benchwright.report.comparison import gate_sentence, null_sentence, sentence, verdict_word
 from benchwright.report.junit import add_child, comparison_suite, junit_text, suite_of, xml_text
 from benchwright.report.parts import finding_lines
-from benchwright.report.stats_formats import markdown_code, markdown_table, markdown_text
+from benchwright.views.stats import markdown_code, markdown_table, markdown_text
+from benchwright.views.terminal import table_rows
+from benchwright.views.tests import answers_table
 
 # -- JUnit -----------------------------------------------------------------------------
 
@@ -182,7 +183,7 @@ def markdown(view: ExportView) -> Exported:
     # A finding names the tests that it concerns.
     has |= {name: [] for group in view.groups for name in group.tests if name not in has}
     if view.answer is not None:
-        if rows := answer_rows(view.answer):
+        if rows := table_rows(answers_table(view.answer)):
             blocks.append(markdown_table(rows))
             shown = zip(view.tests, view.answer.tests, strict=False)
             for test, row in shown:

@@ -6,8 +6,6 @@ Apache Otava 0.8; schemas/performance-artifact.json of Treeherder (Perfherder).
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -15,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.text import number_text, percent_text
 from benchwright.core.untrusted import one_line
 from benchwright.features.exchange.export.view import (
@@ -236,16 +235,14 @@ def otava(view: ExportView) -> Exported:
 def _otava_csv(
     points: Sequence[tuple[ExportView, ExportTest]], columns: Mapping[str, ExportMetric]
 ) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["time", "commit", "session", *columns])
+    rows: list[list[object]] = [["time", "commit", "session", *columns]]
     for view, test in sorted(points, key=lambda point: point[0].started_ns):
         when = f"{moment(view.started_ns):%Y-%m-%d %H:%M:%S} +0000"
         commit = view.facts.get("git.commit", "")
         figures = {one.name: one.base_value for one in test.metrics}
-        values = [repr(figures[one.name]) for one in columns.values()]
-        writer.writerow([when, commit, f"{view.study}@{view.session}", *values])
-    return text.getvalue()
+        values = [figures[one.name] for one in columns.values()]
+        rows.append([when, commit, f"{view.study}@{view.session}", *values])
+    return csv_of_rows(rows)
 
 
 def _otava_test(name: str, file: str, columns: Mapping[str, ExportMetric]) -> list[str]:
