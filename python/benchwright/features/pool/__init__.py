@@ -71,7 +71,7 @@ class Pool(Feature):
     def sections(self, part: str, study: Study, session: StoredSession) -> Sequence[Section]:
         if POOL_OPTION not in session.info.options:
             return ()
-        from benchwright.features.pool.page import pool_sections
+        from benchwright.features.pool.report import pool_sections
 
         return pool_sections(part, study, session)
 

@@ -55,7 +55,7 @@ def print_status(arguments: argparse.Namespace) -> int:
     import contextlib
     import time
 
-    from benchwright.cli.terminal import write_answer
+    from benchwright.cli.terminal import table_width, write_answer
     from benchwright.core.errors import argument_error
     from benchwright.features.pool.report import pool_document, pool_state, pool_text
     from benchwright.features.pool.stored import stored_pool
@@ -79,6 +79,8 @@ def print_status(arguments: argparse.Namespace) -> int:
             raise argument_error("STUDY", request.study, message, "see docs/pool.md")
         document = pool_document(str(part.place), session.number, session.status, state)
     write_answer(
-        json=request.json, document=lambda: document, text=lambda: pool_text(document, state)
+        json=request.json,
+        document=lambda: document,
+        text=lambda: pool_text(document, state, table_width()),
     )
     return 0

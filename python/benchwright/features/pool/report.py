@@ -1,21 +1,32 @@
-"""The pool of a session: its gangs, their leases, and the attempts of its tasks, as text and as
-JSON (`bw pool status`)."""
+"""The pool of a session: its gangs, their leases, and the attempts of its tasks, as JSON and as
+blocks (`bw pool status`, the page)."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.text import ABSENT, duration_ns_text, plural
-from benchwright.core.text_table import table_lines, text_column, word_column
-from benchwright.core.untrusted import one_line
+from benchwright.core.text import ABSENT, duration_ns_text, moment_text, plural
+from benchwright.core.untrusted import one_line, visible
 from benchwright.features.pool.progress import PoolTally, progress_parts
 from benchwright.features.pool.stored import PoolRecord, pool_record, stored_pool
-from benchwright.features.pool.types import Attempt, Lease, LeaseState, PoolProgress, PoolSettings
+from benchwright.features.pool.types import Attempt, LeaseState, PoolProgress, PoolSettings
+from benchwright.report.documents import entries, entry
 from benchwright.report.parts import report_text
 from benchwright.study.journal import StoredSession, Study
+from benchwright.views.blocks import Column, Section, TableBlock, Words
+from benchwright.views.figures import (
+    as_sentence,
+    count_column,
+    keyed,
+    number_of,
+    scale_of,
+    table_of,
+)
+from benchwright.views.terminal import table_text
 
 
 class GangEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,8 +175,13 @@ def pool_document(study: str, session: int, status: str, state: PoolState) -> Po
         recorded=progress.recorded,
         left_s=progress.left_s,
         gangs=tuple(_gangs(state)),
-        leases=tuple(map(_lease, record.every_lease.values())),
-        attempts=tuple(map(_attempt, record.attempts.values())),
+        leases=entries(LeaseEntry, record.every_lease.values()),
+        attempts=tuple(
+            entry(
+                AttemptEntry, one, task=one.name, attempt=one.number, ended_ns=one.ended_ns or None
+            )
+            for one in record.attempts.values()
+        ),
     )
 
 
@@ -191,86 +207,155 @@ def _gangs(state: PoolState) -> Iterator[GangEntry]:
         )
 
 
-def _lease(one: Lease) -> LeaseEntry:
-    return LeaseEntry(
-        gang=one.gang,
-        number=one.number,
-        hosts=one.hosts,
-        job=one.job,
-        state=one.state.value,
-        ended=None if one.ended is None else one.ended.value,
-        detail=one.detail,
+# -- As blocks -----------------------------------------------------------------------------
+
+
+def _words(text: str) -> Words:
+    return Words(visible(one_line(text)) or ABSENT)
+
+
+def _gangs_table(gangs: Sequence[GangEntry], now_ns: int | None, part: str = "") -> TableBlock:
+    """Return a row for each gang; while the session runs, with the task that it runs."""
+    busy = scale_of([one.busy_ns / 1e9 for one in gangs], "s", 3)
+
+    def running(text: str) -> Words:
+        return Words("" if now_ns is None else visible(one_line(text)) or ABSENT)
+
+    def lasted(one: GangEntry) -> str:
+        if one.since_ns is None or now_ns is None:
+            return ""
+        return duration_ns_text(max(0, now_ns - one.since_ns), 2)
+
+    return table_of(
+        f"{part}-gangs",
+        "Leases and tasks",
+        keyed(f"{part}.gang", gangs),
+        (
+            (Column("Gang"), lambda _, one: Words(one.gang)),
+            (Column("Hosts"), lambda _, one: _words(", ".join(one.hosts))),
+            (Column("Job", rank=2), lambda _, one: _words(one.job)),
+            (Column("Lease"), lambda _, one: Words(f"{one.leases} {one.state}")),
+            (Column("Runs"), lambda _, one: running(one.runs)),
+            (Column("Attempt", numeric=True), lambda _, one: running(str(one.attempt or ""))),
+            (
+                Column("Since, UTC", rank=1),
+                lambda _, one: running(
+                    moment_text(one.since_ns, seconds=True) if one.since_ns else ""
+                ),
+            ),
+            (Column("For", numeric=True), lambda _, one: running(lasted(one))),
+            count_column(
+                "Recorded", "recorded", lambda one: one.recorded, "tasks that it recorded"
+            ),
+            count_column("Void", "void", lambda one: one.void, "attempts that do not count"),
+            (
+                Column("Busy", "time of its attempts that ended", numeric=True),
+                lambda key, one: number_of(f"{key}.busy", one.busy_ns / 1e9, busy),
+            ),
+        ),
     )
 
 
-def _attempt(one: Attempt) -> AttemptEntry:
-    return AttemptEntry(
-        task=one.name,
-        attempt=one.number,
-        gang=one.gang,
-        hosts=one.hosts,
-        began_ns=one.began_ns,
-        ended_ns=one.ended_ns or None,
-        void=None if one.void is None else one.void.value,
-        detail=one.detail,
-        failed_host=one.failed_host,
+def _voids_table(attempts: Iterable[AttemptEntry], part: str = "") -> TableBlock:
+    """Return the attempts that do not count, and the hosts with several of them."""
+    voids = [one for one in attempts if one.void is not None]
+    lasted_s = [max(0, (one.ended_ns or one.began_ns) - one.began_ns) / 1e9 for one in voids]
+    scale = scale_of(lasted_s, "s", 3)
+    hosts = Counter(one.failed_host or one.hosts[0] for one in voids if one.hosts)
+    repeated = [f"{one_line(host)} ({count})" for host, count in hosts.items() if count > 1]
+    several = f" Hosts with several: {', '.join(repeated)}." if repeated else ""
+    return table_of(
+        f"{part}-voids",
+        plural(len(voids), "void attempt"),
+        keyed(f"{part}.void", zip(voids, lasted_s, strict=True)),
+        (
+            (Column("Void task"), lambda _, one: _words(one[0].task)),
+            count_column("Attempt", "attempt", lambda one: one[0].attempt),
+            (Column("Gang"), lambda _, one: Words(one[0].gang)),
+            (Column("Hosts", rank=1), lambda _, one: _words(", ".join(one[0].hosts))),
+            (Column("Reason"), lambda _, one: Words(one[0].void or ABSENT, tone="doubtful")),
+            (
+                Column("Began, UTC", rank=3),
+                lambda _, one: Words(moment_text(one[0].began_ns, seconds=True)),
+            ),
+            (
+                Column("Lasted", numeric=True, rank=2),
+                lambda key, one: number_of(f"{key}.lasted", one[1], scale),
+            ),
+            (Column("What happened"), lambda _, one: _words(one[0].detail)),
+        ),
+        note=visible(f"A void attempt is in no figure.{several}"),
     )
 
 
-def pool_text(document: PoolDocument, state: PoolState) -> str:
-    """Return a table of the gangs, and a line for each lease that was lost and each void attempt."""
-    return report_text(
-        [_head(document, state)],
-        _gang_table(document.gangs, state.now_ns),
-        _lost_leases(document.leases),
-        _voids(document.attempts),
+def _leases_table(leases: Sequence[LeaseEntry], part: str = "") -> TableBlock:
+    """Return a row for each lease."""
+    return table_of(
+        f"{part}-leases",
+        plural(len(leases), "lease"),
+        keyed(f"{part}.lease", leases),
+        (
+            count_column("Lease", "number", lambda one: one.number),
+            (Column("Gang"), lambda _, one: Words(one.gang)),
+            (Column("Hosts", rank=1), lambda _, one: _words(", ".join(one.hosts))),
+            (Column("Job", rank=2), lambda _, one: _words(one.job)),
+            (Column("State", rank=3), lambda _, one: Words(one.state)),
+            (Column("Ended by", "empty where bw ended it"), lambda _, one: _words(one.ended or "")),
+            (Column("What happened"), lambda _, one: _words(one.detail)),
+        ),
+        folded=True,
     )
 
 
-def _head(document: PoolDocument, state: PoolState) -> str:
+def pool_text(document: PoolDocument, state: PoolState, width: int | None = None) -> str:
+    """Return the gangs, the leases that were lost, and the void attempts; tables fit into `width`."""
     gangs = plural(len(document.gangs), "gang")
     parts = "; ".join(progress_parts(state.progress))
     session = f"session {document.session} ({document.status})"
-    return f"{session}: {document.engine}, {gangs}; {parts}"
-
-
-def _gang_table(gangs: Sequence[GangEntry], now_ns: int | None) -> Iterator[str]:
-    def since(one: GangEntry) -> str:
-        if one.since_ns is None or now_ns is None:
-            return ABSENT
-        return duration_ns_text(max(0, now_ns - one.since_ns), 2)
-
-    yield from table_lines(
-        [
-            word_column("gang", (one.gang for one in gangs)),
-            word_column("hosts", (one_line(",".join(one.hosts)) or ABSENT for one in gangs)),
-            word_column("job", (one_line(one.job) or ABSENT for one in gangs)),
-            word_column("lease", (f"{one.leases} {one.state}" for one in gangs)),
-            word_column("runs", (one_line(one.runs) or ABSENT for one in gangs)),
-            text_column("attempt", (str(one.attempt or ABSENT) for one in gangs)),
-            text_column("for", map(since, gangs)),
-            text_column("recorded", (str(one.recorded) for one in gangs)),
-            text_column("void", (str(one.void) for one in gangs)),
-            text_column("busy", (duration_ns_text(one.busy_ns) for one in gangs)),
-        ]
+    lost = [one for one in document.leases if one.ended is not None]
+    voids = _voids_table(document.attempts)
+    return report_text(
+        [f"{session}: {document.engine}, {gangs}; {parts}"],
+        table_text(_gangs_table(document.gangs, state.now_ns), width),
+        table_text(_leases_table(lost), width),
+        [*table_text(voids, width), voids.note] if voids.rows else (),
     )
 
 
-def _lost_leases(leases: Sequence[LeaseEntry]) -> Iterator[str]:
-    for one in leases:
-        if one.ended is not None:
-            on = f" on {one_line(', '.join(one.hosts))}" if one.hosts else ""
-            detail = f": {one_line(one.detail)}" if one.detail else ""
-            yield f"lease {one.number} of {one.gang}{on} ended: {one.ended}{detail}"
+def pool_sections(part: str, study: Study, session: StoredSession) -> tuple[Section, ...]:
+    """Return the section about a session's pool; none if it has no pool.
+
+    What the gangs run now is in the page of a session whose status is `running`.
+    """
+    state = pool_state(study, session, time.time_ns())
+    if state is None:
+        return ()
+    document = pool_document(str(study.path), session.number, session.status, state)
+    lost = any(one.ended is not None for one in document.leases)
+    again = len(document.leases) > len({one.gang for one in document.leases})
+    tables = (
+        _gangs_table(document.gangs, state.now_ns, part),
+        _voids_table(document.attempts, part),
+        _leases_table(document.leases if lost or again else (), part),
+    )
+    lead = f"{document.engine}, {plural(len(document.gangs), 'gang')}; {_far(state)}"
+    return (
+        Section(
+            id=f"{part}-pool",
+            title="Gangs",
+            lead=as_sentence(lead),
+            blocks=tuple(table for table in tables if table.rows),
+        ),
+    )
 
 
-def _voids(attempts: Sequence[AttemptEntry]) -> Iterator[str]:
-    voids = [one for one in attempts if one.void is not None]
-    for one in voids:
-        detail = f": {one_line(one.detail)}" if one.detail else ""
-        where = f"{one_line(one.task)}, attempt {one.attempt}, gang {one.gang}"
-        yield f"void {one.void}  {where}{detail}"
-    hosts = Counter(one.failed_host or one.hosts[0] for one in voids if one.hosts)
-    repeated = [f"{one_line(host)} ({count})" for host, count in hosts.items() if count > 1]
-    if repeated:
-        yield f"hosts with several void attempts: {', '.join(repeated)}"
+def _far(state: PoolState) -> str:
+    """Return how far the tasks are; with the expected end, because a page is read later than it is
+    made."""
+    progress = state.progress
+    parts = progress_parts(msgspec.structs.replace(progress, left_s=None))
+    if state.now_ns is not None and progress.left_s is not None:
+        end = moment_text(state.now_ns + round(progress.left_s * 1e9))
+        bound = "by" if progress.at_most else "about"
+        parts.insert(1, f"expected to end {bound} {end} UTC")
+    return "; ".join(parts)
