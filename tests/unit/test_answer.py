@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import (
@@ -19,11 +20,11 @@ from benchwright.core.plan import (
     TestPlan,
     UntilPrecise,
 )
-from benchwright.core.results import Estimate, Finding, Severity, SlowRuns
+from benchwright.core.results import Estimate, Figure, Finding, Severity, SlowRuns, states
 from benchwright.decide.history import History
 from benchwright.decide.precision import decide_precise, needed_trials
 from benchwright.decide.stopping import current_estimate, progress_of
-from benchwright.findings.codes import CHANGE_CODES, WHOLE_CODES, all_codes
+from benchwright.findings.codes import LISTED_CODES, make_finding
 from benchwright.report.answer import (
     AnswerInput,
     Unseen,
@@ -324,110 +325,99 @@ def test_findings_are_grouped_by_code_and_the_worst_come_first() -> None:
     ]
 
 
-def test_a_group_counts_the_trials_that_evidence_lists() -> None:
-    lists = ["trials 1, 2, 12 (3 of 12)", "trial 7 (1 of 10)", "trials 2, 3, ... (40 of 100)"]
-    groups = finding_groups(
-        [
-            (name, Finding("outliers", Severity.NOTE, "s", f"outliers in {text}, up to 9 s"))
-            for name, text in zip("abc", lists, strict=True)
-        ]
+def outliers(
+    trials: str, some: int, total: int, score: float = 9.0, side: str = "above"
+) -> Finding:
+    unit = "s" if side == "above" else ""
+    shown = states(
+        metric="elapsed" if side == "above" else "items/s",
+        kind="mild",
+        trials=trials,
+        some=some,
+        total=total,
+        worst=Figure(9.0, unit),
+        score=Figure(score, "scaled MADs"),
+        side=side,
+        threshold=4.0,
+        mean=Figure(2.0, unit),
+        without=Figure(1.9, unit),
+        median=Figure(1.8, unit),
     )
-    assert [group.sentence for group in groups] == [
-        "outliers in 1 to 40 of 10 to 100 trials, up to 9 s"
+    return make_finding("outliers", "s", shown)
+
+
+def test_a_group_has_the_range_of_each_figure_and_counts_the_trials_of_a_list() -> None:
+    found = [
+        outliers("trials 1, 2, 12", 3, 12, 5.0),
+        outliers("trial 7", 1, 10, 7.25),
+        outliers("trials 2, 3, ...", 40, 100, 6.0),
     ]
-
-
-@pytest.mark.parametrize(
-    ("evidence", "sentence"),
-    [
-        (
-            "from p99.9 on, response times (3 ms) are mostly lateness (2 ms)",
-            "from p99.9 on, response times are mostly lateness",
-        ),
-        ("another process used 1.1 CPUs (cc1, pid 7)", "another process used 1.1 CPUs"),
-        ("a trend (P = 0.01); the first half is slower", "a trend"),
-        (
-            "`a; (b) | c (d) e` exited with status 3 (1 of 1)",
-            "`a; (b) | c (d) e` exited with status 3",
-        ),
-        ("one ` alone; no quote", "one ` alone"),
-    ],
-)
-def test_a_sentence_is_whole_without_its_details(evidence: str, sentence: str) -> None:
-    named = [("a", Finding("x", Severity.NOTE, "s", evidence))]
-    assert [group.sentence for group in finding_groups(named)] == [sentence]
-
-
-def test_the_sentence_of_different_findings_names_the_one_that_it_is_about() -> None:
-    texts = {"A": "outliers in two modes", "B": "outlier in 1 trial"}
-    groups = finding_groups(
-        [
-            ("A", Finding("outliers", Severity.NOTE, "s", texts["A"])),
-            ("B", Finding("outliers", Severity.WARNING, "s", texts["B"])),
-        ]
-    )
-    assert [one.sentence for one in groups] == ["outlier in 1 trial (the worst, B)"]
-    same = [(name, Finding("x", Severity.NOTE, "s", "it is so")) for name in "AB"]
-    assert [one.sentence for one in finding_groups(same)] == ["it is so"]
-
-
-SMALLER_AND_WORSE = [
-    ("elapsed falls: -0.1 % per trial", "elapsed rises: +1.4 % per trial"),
-    ("elapsed rises: +1.4 % per trial", "elapsed falls: -2 % per trial"),
-    ("one run is 20 % below its level", "one run is 200 % above its level"),
-    (
-        "elapsed: outliers in trials 1, 3 (2 of 10), up to 305.5 ns, 12.1 scaled MADs above the median",
-        "items/s: outlier in trial 1 (1 of 10), up to 2,000, 13.2 scaled MADs below the median",
-    ),
-    (
-        "elapsed: outliers in trials 1, 3 (2 of 10), up to 305.5 ns, 12.1 scaled MADs above the median",
-        "elapsed: outlier in trial 1 (1 of 10), up to 100.5 ns, 13.2 scaled MADs above the median",
-    ),
-    ("the clock went back by 900 us", "the clock went on by 2 ms"),
-    ("a was throttled for 1 second", "b was held for 2 seconds"),
-]
-
-
-@pytest.mark.parametrize("code", sorted(all_codes()))
-def test_the_worst_of_a_group_is_the_one_with_the_largest_figure_in_either_direction(
-    code: str,
-) -> None:
-    for texts in SMALLER_AND_WORSE:
-        named = [
-            (name, Finding(code, Severity.NOTE, "s", text))
-            for name, text in zip(("small", "large"), texts, strict=True)
-        ]
-        for found in (named, named[::-1]):
-            (group,) = finding_groups(found)
-            assert (group.worst, group.evidence) == ("large", texts[1])
-            assert "the worst, small" not in group.sentence
-
-
-def test_the_sentence_of_several_findings_of_one_test_does_not_repeat_its_name() -> None:
-    found = [Finding("drift", Severity.WARNING, "sort", text) for text in ("a rises", "b")]
-    (group,) = finding_groups([("sort", one) for one in found])
-    assert group.sentence == "a rises (one of 2)"
-    (group,) = finding_groups([("sort", found[0]), ("uniq", found[1])])
-    assert group.sentence == "a rises (for example, sort)"
-
-
-@pytest.mark.parametrize("code", sorted({*all_codes()} - {*WHOLE_CODES, *CHANGE_CODES}))
-def test_a_range_is_of_findings_of_different_tests(code: str) -> None:
-    texts = ["one run is 5 % off", "one run is 8 % off", "one run is 6 % off"]
-    found = [Finding(code, Severity.NOTE, "s", text) for text in texts]
     (group,) = finding_groups(zip("abc", found, strict=True))
-    assert group.sentence == "one run is 5 to 8 % off"
+    assert group.sentence == (
+        "elapsed: mild outliers in 1 to 40 of 10 to 100 trials, up to 9 s, 5.0 to 7.2 scaled MADs above the median"
+    )
+    assert group.worst == "b"
+    assert group.evidence == (
+        "elapsed: mild outlier in trial 7 (1 of 10), up to 9 s, 7.2 scaled MADs above the median (threshold 4.0); "
+        "mean 2 s with, 1.9 s without, median 1.8 s"
+    )
+
+
+def test_findings_that_say_different_things_are_not_ranged() -> None:
+    """The sentence names the one that it is about."""
+    small, large = outliers("trial 1", 1, 10, 12.0), outliers("trial 1", 1, 10, 13.2, "below")
+    for named in ([("a", small), ("b", large)], [("b", large), ("a", small)]):
+        (group,) = finding_groups(named)
+        assert group.worst == "b"
+        assert group.sentence == (
+            "items/s: mild outlier in 1 of 10 trials, up to 9, 13.2 scaled MADs below the median (the worst, b)"
+        )
+
+
+def off(share: float) -> Finding:
+    return make_finding("steal", "s", states(share=Figure(share, "%"), stolen=Figure(0.1, "CPUs")))
+
+
+def test_a_range_is_of_findings_of_different_tests() -> None:
+    found = [off(0.05), off(0.08), off(0.06)]
+    (group,) = finding_groups(zip("abc", found, strict=True))
+    assert group.sentence == "CPU steal: 5 to 8 %"
     (group,) = finding_groups(zip("aab", found, strict=True))
-    assert group.sentence == "one run is 8 % off (the worst, a)"
+    assert group.sentence == "CPU steal: 8 % (the worst, a)"
     (group,) = finding_groups([("a", one) for one in found])
-    assert group.sentence == "one run is 8 % off (the worst of 3)"
+    assert group.sentence == "CPU steal: 8 % (the worst of 3)"
+    (group,) = finding_groups([("a", off(0.05)), ("b", off(0.05))])
+    assert group.sentence == "CPU steal: 5 %"
 
 
-@pytest.mark.parametrize("code", CHANGE_CODES)
+def test_findings_with_only_a_sentence_are_listed() -> None:
+    """Those of an earlier version, of a rule, and of another template than today's."""
+    old = msgspec.structs.replace(off(0.08), figures=UNSET)
+    stated = off(0.05)
+    other = msgspec.structs.replace(off(0.06), evidence="6 % of the CPU was stolen")
+    (group,) = finding_groups([("a", old), ("b", stated), ("c", other)])
+    assert group.sentence == (
+        "CPU steal: 8 % (0.1 CPUs) (a); CPU steal: 5 % (b); 6 % of the CPU was stolen (c)"
+    )
+    (group,) = finding_groups([(name, old) for name in "ab"])
+    assert group.sentence == old.evidence
+    (group,) = finding_groups([("a", Finding("x", Severity.NOTE, "s", "`a; (b) c` is (so); yes"))])
+    assert group.sentence == "`a; (b) c` is (so); yes"
+
+
+def test_a_finding_is_stored_with_its_figures() -> None:
+    stored = msgspec.json.encode(off(0.05))
+    assert msgspec.json.decode(stored, type=Finding) == off(0.05)
+    without = msgspec.json.decode(stored)
+    del without["figures"]
+    assert msgspec.convert(without, Finding) == msgspec.structs.replace(off(0.05), figures=UNSET)
+
+
+@pytest.mark.parametrize("code", LISTED_CODES)
 def test_changes_of_different_tests_are_listed(code: str) -> None:
     changes = {"a": "x: 1, then 2", "b": "x: 2, then 1", "c": "x: 1, then 2"}
     (group,) = finding_groups(
-        (name, Finding(code, Severity.WARNING, name, f"{text}; since the run of 2026"))
+        (name, make_finding(code, name, states(changes=text, run="2026", after=3)))
         for name, text in changes.items()
     )
     assert group.sentence == "x: 1, then 2 (a, c); x: 2, then 1 (b)"

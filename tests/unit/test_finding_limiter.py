@@ -20,11 +20,13 @@ from benchwright.core.resource_use import (
     WaitKind,
     WaitUse,
 )
+from benchwright.core.results import states
 from benchwright.core.text import cpus_text
-from benchwright.findings.codes import LIMITER_CODES
+from benchwright.findings.codes import LIMITER_CODES, WAITED
 from benchwright.findings.limit import StatedCapacity
 from benchwright.findings.limiter import LimiterContext, limiters
-from benchwright.findings.limiter_waits import waits_text
+from benchwright.findings.limiter_waits import what_it_waited_for
+from benchwright.findings.sentence import sentence
 from watched_uses import (
     MIB,
     codes,
@@ -273,8 +275,8 @@ def test_a_wait_names_its_share_its_call_and_its_peer() -> None:
         "slept 95 % of the time (java in futex, with a time limit; 90 samples)"
     )
     buffer = WaitUse(*("other", 0.95, "head", "write", "memory /memfd:x"), "shmem_file_write_iter")
-    memory_text = waits_text(waiting("other", off_cpu=OffCpuUse(0.97, 90, (buffer,))))
-    assert memory_text == (
+    memory = what_it_waited_for(waiting("other", off_cpu=OffCpuUse(0.97, 90, (buffer,))))
+    assert sentence(WAITED, states(**memory)) == (
         "waited 95 % of the time for a file in memory (head in write of /memfd:x, shmem_file_write_iter; 90 samples)"
     )
     assert "one request at a time" in found["disk"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchwright.core.resource_use import IoLimit, ResourceUse, TaskUse, TreeIo
+from benchwright.findings.codes import stated_text
 from benchwright.findings.limiter import limiters
 from benchwright.findings.limiter_io import network_limit
 from benchwright.findings.resources import steal_evidence
@@ -272,24 +273,30 @@ def test_a_disk_is_the_limit_where_nobody_tells_whose_requests_they_are() -> Non
     assert codes(busy) == ["disk-saturated"]
 
 
+def _steal(of: ResourceUse) -> str:
+    shown = steal_evidence(of)
+    assert shown is not None
+    return stated_text("steal", shown)
+
+
 def test_steal_needs_time_that_was_missed() -> None:
     idle = use(cpu=cpu(0.0, 0.02, steal=0.003), tasks=())
     assert codes(idle) == []
-    assert steal_evidence(idle) == ""
+    assert steal_evidence(idle) is None
     assert codes(use(cpu=cpu(0.3, steal=0.045))) == []
-    assert "12.3 %" in steal_evidence(use(cpu=cpu(0.3, steal=0.045)))
+    assert "CPU steal: 12.3 %" in _steal(use(cpu=cpu(0.3, steal=0.045)))
     assert codes(use(cpu=cpu(0.3, steal=0.055))) == ["steal"]
-    assert steal_evidence(use(cpu=cpu(0.3, steal=0.055))) == ""
+    assert steal_evidence(use(cpu=cpu(0.3, steal=0.055))) is None
 
 
 def test_what_others_lost_is_no_trials_loss() -> None:
     """A sleep beside somebody whom the hypervisor took a seventh of a CPU from."""
     asleep = use(cpu=cpu(0.0, 1.13, steal=0.14), tasks=(task("sleep", 0.002),))
     assert codes(asleep) == []
-    assert steal_evidence(asleep) == ""
+    assert steal_evidence(asleep) is None
     little = use(cpu=cpu(0.12, 1.0, steal=0.14), tasks=(task("work", 0.12),))
     assert codes(little) == []
-    assert "CPU steal: 11.1 %" in steal_evidence(little)
+    assert "CPU steal: 11.1 %" in _steal(little)
     awake = use(cpu=cpu(0.6, 1.0, steal=0.16), tasks=(task("work", 0.6),))
     assert codes(awake) == ["steal"]
 

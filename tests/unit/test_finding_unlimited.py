@@ -6,10 +6,14 @@ import msgspec
 import pytest
 
 from benchwright.core.resource_use import OffCpuUse, ProgramUse, ResourceUse, TaskUse, WaitUse
-from benchwright.findings.limiter import NOTHING, TOO_SHORT, sentence
+from benchwright.findings.limiter import NOTHING, TOO_SHORT, unlimited, unlimited_text
 from watched_uses import cpu, disk, group, task, use
 
 POSTGRES = (ProgramUse("postgres", 11, 1.88), ProgramUse("sshd", 1, 0.01))
+
+
+def sentence(uses: list[ResourceUse]) -> str:
+    return unlimited_text([unlimited(uses)]) or ""
 
 
 def busy(**more: object) -> ResourceUse:

@@ -122,37 +122,3 @@ def test_a_metric_has_the_unit_that_suits() -> None:
 )
 def test_an_exact_value_has_all_its_digits(value: float, unit: str, expected: str) -> None:
     assert t.exact_text(value, unit) == expected
-
-
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (
-            ["falls: -0.446 % per trial", "falls: -0.973 % per trial"],
-            "falls: -0.973 to -0.446 % per trial",
-        ),
-        (["-1.2 ms", "+3 ms", "2 ms"], "-1.2 to +3 ms"),
-        (["by -3 % in 1,000", "by -3 % in 9"], "by -3 % in 9 to 1,000"),
-        (["p 1.5e-05", "p 2e-06"], "p 2e-06 to 1.5e-05"),
-        (["took 3 min 20 s", "took 5 min 2 s"], "took 3 min 20 s to 5 min 2 s"),
-        (["took 1 h 5 min", "took 1 h 50 min"], "took 1 h 5 min to 1 h 50 min"),
-        (["0.3 to 0.5 s", "0.2 to 0.4 s"], "0.2 to 0.5 s"),
-        (["of 2, in 3", "of 4, in 3"], "of 2 to 4, in 3"),
-        (["CPUs 0-3", "CPUs 0-7"], "CPUs 0-3 to 7"),
-    ],
-)
-def test_the_range_of_figures_has_their_signs_and_units(texts: list[str], expected: str) -> None:
-    assert t.ranged_text(texts) == expected
-    assert t.ranged_text(texts[::-1]) == expected
-
-
-def test_texts_of_one_form_have_the_range_of_each_figure() -> None:
-    texts = ["thread gzip used 97 % of a CPU", "thread sha256sum used 99 % of a CPU"]
-    assert t.ranged_text(texts) == texts[0]
-    assert t.ranged_text(["12,000 of 20,000 files", "9 of 20,000 files"]) == (
-        "9 to 12,000 of 20,000 files"
-    )
-    assert t.figure_sizes(["a 1.5 b2", "a -3 b2"]) == (1.5, 3.0)
-    failures = ["`a 3` exited with status 3 in 2 of 5", "`a -9` was killed by signal 9 in 1 of 5"]
-    assert t.figure_sizes(failures) == (2.0, 1.0)
-    assert t.form_text("sha256sum 1,200.5 of 2") == "sha256sum # of #"

@@ -15,7 +15,7 @@ from benchwright.cli import rule_files
 from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
-from benchwright.core.results import Finding, Severity
+from benchwright.core.results import Figure, Finding, Severity, states
 from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.search.disturbed import DisturbedLoads, disturbed_loads
 from benchwright.features.search.output import print_last_search
@@ -159,17 +159,27 @@ def test_all_rows_and_why_figures_are_absent_on_request() -> None:
 
 def costing(name: str, share: float, by: str = "make") -> Explanation:
     """Return a test to which other processes cost a share of its time."""
-    evidence = f"others cost about {share:g} % of 2 CPUs ({by}) (all 2 trials)"
+    shown = states(
+        cost=Figure(share, "%"),
+        used=Figure(1.0, "CPUs"),
+        count=2,
+        whom=by,
+        waiting=Figure(0.5, "%"),
+        where=" (all 2 trials)",
+    )
     seen = (trial(1, use()), trial(2, use()))
-    finding = make_finding("noisy-neighbour", name, evidence)
+    finding = make_finding("noisy-neighbour", name, shown)
     return explain_test(name, seen, [finding], figure=summarise_trials(seen)[0])
 
 
 def test_tests_with_the_same_cause_are_one_sentence_with_the_range() -> None:
-    levels = [costing("n=1", 9.5), costing("n=2", 43.8, "cc1"), costing("n=3", 1_200)]
+    levels = [costing("n=1", 0.095), costing("n=2", 0.438, "cc1"), costing("n=3", 0.9)]
     lines = render_why(levels, 100).splitlines()
-    assert lines[0] == ("3 of 3 tests: others cost about 9.5 to 1200 % of 2 CPUs [noisy-neighbour]")
-    assert lines[1].startswith("  worst, n=3: others cost about 1200 % of 2 CPUs (make)")
+    assert lines[0] == (
+        "3 of 3 tests: other processes cost about 9.5 to 90 % of the elapsed time: they used 1 CPU of 2, and"
+    )
+    assert lines[1] == ("  its threads spent 50 % of the time waiting for a CPU [noisy-neighbour]")
+    assert lines[2].startswith("  worst, n=3: other processes cost about 90 % of the elapsed time")
     assert sum("Stop the other programs" in line for line in lines) == 1
     assert [line.split()[-1] for line in lines if line.startswith("n=")] == ["noisy-neighbour"] * 3
     assert sum(line.startswith("busy in ") for line in lines) == 1
@@ -178,8 +188,8 @@ def test_tests_with_the_same_cause_are_one_sentence_with_the_range() -> None:
 
 
 def test_a_few_tests_are_named_and_the_others_have_their_own_sentence() -> None:
-    text = render_why([costing("n=1", 9.5), *map(free, ("n=2", "n=3"))])
-    assert text.startswith("1 of 3 tests (n=1): others cost about 9.5 %")
+    text = render_why([costing("n=1", 0.095), *map(free, ("n=2", "n=3"))])
+    assert text.startswith("1 of 3 tests (n=1): other processes cost about 9.5 %")
     assert "\n2 of 3 tests (n=2, n=3): no resource was saturated\n" in text
 
 

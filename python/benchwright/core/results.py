@@ -7,6 +7,7 @@ import math
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 # -- A number that never travels alone -------------------------------------------------
 
@@ -157,6 +158,63 @@ def current_code(code: str) -> str:
     return FORMER_CODES.get(code, code)
 
 
+class Figure(msgspec.Struct, frozen=True):
+    """A quantity of a finding, or the range of one over several findings."""
+
+    value: int | float
+    unit: str = ""
+    """`%` (of a share, where 1 is all), `+%` and `+` (changes, shown with their signs), `CPUs`, `s`, `B`, or any unit of a metric."""
+    high: int | float | None = None
+    """The other end of a range; None for a single value."""
+
+
+Value = Figure | int | float | str
+"""What a finding has: a quantity, a plain number, or a text, such as the name of a disk."""
+
+
+class FindingFigures(msgspec.Struct, frozen=True):
+    """What a finding measured: values for a template of its code, from which its evidence and the
+    sentence about several findings are made (findings/sentence.py)."""
+
+    form: str = ""
+    """Which of its code's templates; empty where there is one."""
+    values: tuple[tuple[str, Value], ...] = ()
+    """By name; without absent ones."""
+
+    @property
+    def named(self) -> dict[str, Value]:
+        """The values by name."""
+        return dict(self.values)
+
+
+def states(form: str = "", /, **values: Value | None) -> FindingFigures:
+    """Return figures with these values, without those that are None or an empty text.
+
+    What is not finite becomes a text, because JSON does not have it.
+    """
+    return FindingFigures(
+        form,
+        tuple((name, _plain(value)) for name, value in values.items() if value not in (None, "")),
+    )
+
+
+def change(part: float, whole: float) -> Figure:
+    """Return a change as a share of a whole; the change itself where that is 0."""
+    return Figure(part / abs(whole), "+%") if whole else Figure(part, "+")
+
+
+def _plain(value: Value | None) -> Value:
+    assert value is not None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Figure):
+        number = _plain(value.value)
+        return number if isinstance(number, str) else msgspec.structs.replace(value, value=number)
+    if isinstance(value, int):
+        return int(value)
+    return float(value) if math.isfinite(value) else "-"
+
+
 class Finding(msgspec.Struct, frozen=True):
     """A doubt about a result: stable code, severity, evidence, remedy.
 
@@ -174,6 +232,8 @@ class Finding(msgspec.Struct, frozen=True):
     """What to do about it."""
     metric: str = ""
     """The one metric that it is about, where it is about one."""
+    figures: FindingFigures | UnsetType = UNSET
+    """Those in the evidence; unset where it has none, and where an earlier version stored it."""
 
     def __post_init__(self) -> None:
         if self.code in FORMER_CODES:

@@ -11,7 +11,6 @@ Non-goals: Getstats' table with its three decimals (report/), parsing (core/quan
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -268,14 +267,18 @@ def status_text(status: int) -> str:
 
 
 def epochs_text(epochs: Sequence[int], total: int) -> str:
-    """Return `trial 3 (1 of 10)`, `trials 2, 5 (2 of 10)`; at most ten
-    epochs are listed. A trial that was repeated is listed once: `trial 1 (2 of 2 attempts)`."""
+    """Return `trial 3 (1 of 10)`, `trials 2, 5 (2 of 10)`. A trial that was repeated is listed
+    once: `trial 1 (2 of 2 attempts)`."""
+    attempts = " attempts" if len(set(epochs)) < len(epochs) else ""
+    return f"{trials_text(epochs)} ({len(epochs)} of {total}{attempts})"
+
+
+def trials_text(epochs: Sequence[int]) -> str:
+    """Return `trial 3`, `trials 2, 5`; at most ten epochs are listed, each once."""
     distinct = list(dict.fromkeys(epochs))
     more = ["..."] if len(distinct) > 10 else []
-    listed = ", ".join([*map(str, distinct[:10]), *more])
     noun = "trial" if len(distinct) == 1 else "trials"
-    attempts = " attempts" if len(distinct) < len(epochs) else ""
-    return f"{noun} {listed} ({len(epochs)} of {total}{attempts})"
+    return f"{noun} {', '.join([*map(str, distinct[:10]), *more])}"
 
 
 def list_text(texts: Sequence[str], most: int | None = None) -> str:
@@ -304,81 +307,3 @@ def some_text(texts: Sequence[str], most: int, separator: str = ", ") -> str:
 def more_text(number: int) -> str:
     """Return the end of a list that was cut: `and 5 more`."""
     return f"and {number:,} more"
-
-
-# -- Several texts that differ only in their figures --------------------------------------
-
-_NUMBER = r"(?<![\w.])[+-]?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?(?: h [0-9]+ min| min [0-9]+ s)?"
-_FIGURE = re.compile(rf"{_NUMBER}(?: to {_NUMBER})?")
-"""A figure in a text, with its sign, or the range of one; digits within a name (`sha256sum`) are
-none. `3 min 20 s` is one figure."""
-
-
-def form_text(text: str) -> str:
-    """Return a text with `#` in place of each figure: texts of one form say the same."""
-    return _FIGURE.sub("#", text)
-
-
-def ranged_text(texts: Sequence[str]) -> str:
-    """Return texts of one form as one text with the range of each figure: `they used 1.33 to
-    1.51 CPUs of 2`; the first text if the forms differ."""
-    if len(set(map(form_text, texts))) > 1:
-        return texts[0]
-    columns = iter(zip(*map(_FIGURE.findall, texts), strict=True))
-
-    def span(_match: re.Match[str]) -> str:
-        column = next(columns)
-        ends = [end for text in column for end in text.split(" to ")]
-        low, high = min(ends, key=_figure), max(ends, key=_figure)
-        return low if _figure(low) == _figure(high) else f"{low} to {high}"
-
-    return _FIGURE.sub(span, texts[0])
-
-
-_RELATIVE = ("%", "scaled", "time")
-"""What follows a figure that says how large something is, whatever was measured: `12.3 scaled MADs
-above`."""
-_QUOTED = re.compile("`[^`]*`")
-"""A quoted command, of which no figure is a size."""
-_NAMED_BY_NUMBER = ("status ", "signal ")
-"""What precedes a figure that is a name and no size."""
-_UNIT = re.compile(r" ?(%|[a-zA-Z/]+)")
-_SCALES = {name: scale for scale, name in TIME_UNITS}
-
-
-def figure_sizes(texts: Sequence[str]) -> tuple[float, ...] | None:
-    """Return how large what each text says is, without its sign, so that `falls: -3 %` and `rises:
-    +1 %` compare: the first figure of a kind that all have and that differs, rather a relative one
-    than a quantity. None if there is none."""
-    rows = list(map(_figures_by_unit, texts))
-    common = [key for key in rows[0] if all(key in row for row in rows[1:])]
-    for key in sorted(common, key=lambda one: one[0] not in _RELATIVE):
-        column = tuple(row[key] for row in rows)
-        if len(set(column)) > 1:
-            return column
-    return None
-
-
-def _figures_by_unit(text: str) -> dict[tuple[str, int], float]:
-    """Return the size of each figure in a text, by its base unit or the word that follows it, and
-    its number among those."""
-    found: dict[tuple[str, int], float] = {}
-    text = _QUOTED.sub("``", text)
-    for match in _FIGURE.finditer(text):
-        if text.endswith(_NAMED_BY_NUMBER, 0, match.start()):
-            continue
-        after = _UNIT.match(text, match.end())
-        word = after[1] if after else ""
-        scale = _SCALES.get(word)
-        unit = "s" if scale else word.removesuffix("s")
-        number = sum(name == unit for name, _ in found)
-        found[unit, number] = abs(_figure(match[0])) * (scale or 1)
-    return found
-
-
-def _figure(text: str) -> float:
-    """Return the value of a figure, in the smaller unit if it has two; the end of a range."""
-    whole, *rest = text.replace(",", "").split(" to ")[-1].split()
-    if not rest:
-        return float(whole)
-    return math.copysign(60 * abs(float(whole)) + float(rest[1]), float(whole))

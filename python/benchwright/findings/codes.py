@@ -1,5 +1,5 @@
-"""The table of finding codes (stable code, default severity, remedy), and the constructor of
-findings.
+"""The table of finding codes (stable code, default severity, remedy, sentence), and the
+constructor of findings.
 
 Severity: serious, the result may be wrong or missing; warning, it may mislead; note, worth a
 look. A code is never reused for another meaning; a code that was renamed is in
@@ -11,20 +11,30 @@ limit is not what the benchmark measures. Source: Systems Performance, 12.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from benchwright.core.results import Finding, Severity, current_code
+from benchwright.core.results import Finding, FindingFigures, Severity, Value, current_code
+from benchwright.core.text import trials_text
 from benchwright.feature import features
+from benchwright.findings.sentence import sentence
 
 
 class Code(msgspec.Struct, frozen=True):
-    """Severity and remedy of the findings of one code."""
+    """Severity, remedy and sentence of the findings of one code."""
 
     severity: Severity
     remedy: str
+    says: str | Mapping[str, str] = ""
+    """The template of its evidence (findings/sentence.py), or one for each form; empty where its
+    evidence has no figures."""
+
+    def template(self, form: str) -> str | None:
+        """Return the template of a form; None if there is none."""
+        return self.says or None if isinstance(self.says, str) else self.says.get(form)
 
 
 def merge_tables(*tables: Mapping[str, Code]) -> dict[str, Code]:
@@ -41,95 +51,186 @@ def merge_tables(*tables: Mapping[str, Code]) -> dict[str, Code]:
     return merged
 
 
+WHERE = "<{where}>"
+"""In which trials."""
+IN_TRIALS = "<{trials} ({some} of {total}[{attempts}])|{some} of {total} trials>"
+"""The trials of which something is true: only how many they are in a sentence about several tests."""
+_FAILED = "{cause} in " + IN_TRIALS + "[, {failed} failed in all]"
+_DRIFT = (
+    "{metric} {way}: {each} per trial< ({confidence} interval {low} to {high})>, {whole} of the median over trials "
+    "{first} to {last}< (Theil-Sen; Mann-Kendall {p})>"
+)
+_OUTLIERS = (
+    "{metric}: {kind} {some:?outlier|outliers} in "
+    + IN_TRIALS
+    + ", up to {worst:4}, {score:.1f} {side} the median< (threshold {threshold:.1f}); mean {mean:4} with, "
+    "{without:4} without, median {median:4}"
+)
+_CORRELATED = (
+    "{metric}: neighbouring trials are correlated by {correlation:.2f}< (rank correlation; {p})>"
+)
+_THREADS = "[thread {thread} used {share}][threads {threads}] of a CPU"
+_IDLE = "<; {idle} of {count} idle>"
+_RUNNABLE = "<; {runnable:.1f} tasks were runnable>"
+_GROUP = "cgroup {cgroup} used {memory} of {limit} and reached its limit {times:#time}"
+WAITED = "waited {share} of the time for {whom}< ({detail}; {samples:#sample})>"
+SLEPT = "slept {slept} of the time< ({detail}; {samples:#sample})>"
+
+
+def _from_cache(whose: str, prefix: str) -> str:
+    """Return the parts about reads and writes of the trial, or of its target."""
+    return (
+        f"[; {whose}{{{prefix}read}}[{{per}}] read by system calls, {{{prefix}from_device}}[{{per}}] of it came "
+        f"from a device< ({{{prefix}read_share}})>][; {whose}{{{prefix}written}}[{{per}}] written to files, "
+        f"{{{prefix}to_device}}[{{per}}] had reached a device when it ended< ({{{prefix}written_share}})>]"
+    )
+
+
 LIMITER_CODES: dict[str, Code] = {
     "noisy-neighbour": Code(
         Severity.WARNING,
         "Stop the other programs (bw quiet), or measure at another time: they used the CPUs. "
         "If one of them is the server under test, name it: --target-name, --target-port.",
+        says="other processes cost about {cost} of the elapsed time: they used {used} of {count}< ({whom})>, and "
+        "[its threads spent {waiting} of the time waiting for a CPU][{runnable:.1f} tasks were runnable on {cpus}]"
+        + WHERE,
     ),
     "steal": Code(
         Severity.WARNING,
         "Use a dedicated machine, or more trials spread over time: the hypervisor gave "
         "CPU time to other virtual machines.",
+        says="CPU steal: {share}< ({stolen})>[: it cost about {cost} of the elapsed time]" + WHERE,
     ),
     "throttled-by-cgroup-quota": Code(
         Severity.WARNING,
         "Raise or remove the CPU quota (cpu.max, cpu.cfs_quota_us): the quota was measured.",
+        says="cgroup {cgroup} was throttled by its CPU quota in {throttled} of {periods:#period}, "
+        "{stopped:.2f} thread-seconds in {seconds:.2f} s<; used {used} of {limit:.3g}>" + WHERE,
     ),
     "io-throttled": Code(
         Severity.WARNING,
         "Remove the I/O limit (io.max, blkio.throttle.*): the limit was measured, not the device.",
+        says="{disk}: {achieved} {what}[ during the {active} of the time in which it was used], with a "
+        "limit of {limit} of cgroup {cgroup}" + WHERE,
     ),
     "swapping": Code(
         Severity.WARNING,
         "Add memory, or turn swap off for the run (bw quiet swap): the disk was used as memory.",
+        says="{read} read from swap, {written} written to swap, {rate}<; " + _GROUP + ">" + WHERE,
     ),
     "memory-limit": Code(
         Severity.WARNING,
         "Raise the cgroup's memory limit, or report that the result is for this much memory.",
+        says={
+            "": _GROUP
+            + "<; [the kernel killed {killed:#task} because of it][{pages:#page} read again after "
+            "eviction][tasks waited for memory {pressure} of the time (PSI)]>" + WHERE,
+            "kills": "cgroup {cgroup} reached its limit[ of {limit}]<; the kernel killed {killed:#task} because "
+            "of it ({names})>" + WHERE,
+        },
     ),
     "fd-limit": Code(
         Severity.WARNING,
         "Raise the limit on open files (ulimit -n, LimitNOFILE=), or open fewer files.",
+        says="{who}< ({pid})> had {open} of {limit} files open" + WHERE,
     ),
-    "pids-limit": Code(Severity.WARNING, "Raise the limit on processes (pids.max, ulimit -u)."),
+    "pids-limit": Code(
+        Severity.WARNING,
+        "Raise the limit on processes (pids.max, ulimit -u).",
+        says="cgroup {cgroup} had {tasks} of {limit} tasks" + WHERE,
+    ),
     "generator-bound": Code(
         Severity.WARNING,
         "Give the load generator more CPUs or its own machine, or use a faster generator: "
         "its speed was measured, not the target's.",
+        says=_THREADS
+        + " of the load generator[, while {server} used {served:.2f}][, while the target used "
+        "{target}]" + WHERE,
     ),
     "memory-pressure": Code(
-        Severity.WARNING, "Add memory or make the working set smaller: tasks waited for memory."
+        Severity.WARNING,
+        "Add memory or make the working set smaller: tasks waited for memory.",
+        says="[the kernel killed {killed:#task} because the machine had no memory left][tasks waited for memory "
+        "{pressure} of the time< (PSI)>][tasks scanned {scanned} pages for free memory]<; at least {left} of "
+        "{memory} available>" + WHERE,
     ),
     "disk-stalled": Code(
         Severity.WARNING,
         "Find what paused the device (a snapshot, a freeze, internal garbage collection): "
         "requests were in flight and none completed.",
+        says="{disk} completed no request for {stall} with requests in flight, in a window of {window}"
+        + WHERE,
     ),
     "disk-saturated": Code(
         Severity.NOTE,
         "The disk was the limit. Use a faster disk, fewer requests or larger requests, unless "
         "the disk is what you measure.",
+        says="{disk} busy {busy} with {queue:.1f} requests in flight[, {response} a request][ during the "
+        "{active} of the time in which it was used]<; {reads} reads/s, {writes} writes/s, {rate}>"
+        + WHERE,
     ),
     "network-limit": Code(
-        Severity.NOTE, "The link was the limit. Use a faster link, or less data per operation."
+        Severity.NOTE,
+        "The link was the limit. Use a faster link, or less data per operation.",
+        says="{link} {direction} {moved} on the wire, {share} of {speed}" + WHERE,
     ),
     "cpu-saturated": Code(
         Severity.NOTE,
         "The benchmark used all CPUs: profile it (--profile) to see where the time goes.",
+        says={
+            "": "{busy} of {count} busy[, {trial:.2f} with the trial]" + _RUNNABLE + WHERE,
+            "cpuset": "the trial used {trial} of the {cpus} CPUs in its cpuset, while {idle} of {count} were idle"
+            + _RUNNABLE
+            + WHERE,
+            "confined": "[CPU {cpu}][CPUs {cpus}] busy, and the trial's threads had {trial} and waited {waiting} of "
+            "their time, while {idle} were idle: it may not use those< (affinity, cpuset)>" + WHERE,
+        },
     ),
     "single-threaded-cpu-bound": Code(
         Severity.NOTE,
         "One thread at a time used a whole CPU, so more CPUs will not help: profile it (--profile), or "
         "run more threads (--threads) that do not wait for each other.",
+        says={
+            "": _THREADS + _IDLE + WHERE,
+            "processes": "one process at a time, in total {used}" + _IDLE + WHERE,
+            "turns": "threads that take turns, one at a time in {alone} of {watched} samples, in total {used}"
+            + _IDLE
+            + WHERE,
+        },
     ),
     "too-few-threads": Code(
         Severity.NOTE,
         "Run more threads (--threads, workers): each thread used a whole CPU, and "
         "other CPUs were idle.",
+        says="{threads} threads of {side}, each {share} of a CPU" + _IDLE + WHERE,
     ),
     "waits-for-disk": Code(
         Severity.NOTE,
         "The time of a request to the disk was the limit. Use a faster disk, more requests at a time (threads, "
         "asynchronous I/O), or fewer flushes, unless the disk is what you measure.",
+        says=WAITED + WHERE,
     ),
     "waits-for-network": Code(
         Severity.NOTE,
         "The peer, or the way to it, was the limit. Measure the peer (name it if it runs here: --target-port), or "
         "send more requests at a time.",
+        says=WAITED + WHERE,
     ),
     "waits-for-locks": Code(
         Severity.NOTE,
         "Threads waited for each other, for a lock or for work. Hold locks for a shorter time, or find who "
         "holds them (--profile shows what runs; perf lock or offcputime of BCC show the locks).",
+        says=WAITED + WHERE,
     ),
     "waits-for-pipe": Code(
         Severity.NOTE,
         "The other end of the pipe was the limit: it wrote or read too slowly. Measure that program.",
+        says=WAITED + WHERE,
     ),
     "sleeps": Code(
         Severity.NOTE,
         "The program slept, or waited with a time limit for nobody but itself; a faster machine changes nothing.",
+        says=SLEPT + WHERE,
     ),
 }
 """The limiters, in the order in which causes explain each other: the cost of others affects every
@@ -142,29 +243,47 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         Severity.WARNING,
         "To measure the device, make the data larger than memory, bypass the cache "
         "(--direct), or empty the cache before each trial (bw chill).",
+        says=_from_cache("", "") + _from_cache("the target: ", "target_") + WHERE,
     ),
     "exceeds-known-limit": Code(
         Severity.SERIOUS,
         "The value cannot be right: find out what answered (a cache, another unit, a wrong count).",
+        says="{metric} {value:4} [at {each} each ]{how} {rate}, over the {limit} of {what}",
     ),
     "io-size-not-as-claimed": Code(
         Severity.WARNING,
         "Report the size that was really used, or find what splits, merges or buffers the I/O.",
+        says={
+            "": "stated as {stated} each, but [reads of {reads}][{joined}][writes of {writes}] by system calls[, "
+            "requests of {requests} to {disk}]" + WHERE,
+            "calls": "stated as {stated}, but {sizes}",
+        },
     ),
     "errors-in-kernel-log": Code(
-        Severity.SERIOUS, "Read the message: the kernel had an error during the trial."
+        Severity.SERIOUS,
+        "Read the message: the kernel had an error during the trial.",
+        says="the kernel logged {message} after {after:.1f}[ of trial {trial}][ and {more:#more message}]"
+        + WHERE,
     ),
     "frequency-changed": Code(
         Severity.WARNING,
         "Fix the frequency (bw quiet governor turbo), or let the machine warm up first.",
+        says={
+            "": "busy CPUs ran at {frequency:.2f}" + WHERE,
+            "between": "the mean frequency of busy CPUs was {low:.2f} in one trial and {high:.2f} in another",
+        },
     ),
     "thermal": Code(
         Severity.WARNING,
         "Cool the machine, or run shorter trials with rests: the CPU slowed down because of heat.",
+        says="slowed down by heat {times:#time}[, at up to {temperature:.0f} degrees C]" + WHERE,
     ),
     "network-errors": Code(
         Severity.WARNING,
         "Find what loses packets (a full queue, a bad link): they were lost or sent again.",
+        says="[; {interfaces}][; {again:#segment} of {sent} sent again][; {connections:#connection} dropped by full "
+        "listen queues][; {datagrams:#datagram} lost to full receive buffers][; {early:#packet} dropped before the "
+        "network stack]" + WHERE,
     ),
     "environment-changed-between-trials": Code(
         Severity.SERIOUS,
@@ -180,12 +299,21 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         Severity.WARNING,
         "Do more work in a trial (a loop, a larger input): process start, or the resolution of "
         "the clock, is a large part of the value.",
+        says={
+            "start": "elapsed {elapsed}: starting a process takes about {start}, {share} of it",
+            "hardly": "elapsed {elapsed}: hardly more than the start of a process takes",
+            "coarse": "times are written in steps of {step}, and elapsed is {shortest} in a trial: user, system and "
+            "what is computed of them are known no better",
+            "grain": "{metric} has {values:#different value} in {trials} trials, in steps of {step}: the resolution "
+            "of a clock",
+        },
     ),
     "not-watched": Code(
         Severity.NOTE,
         "What limited these trials is unknown. If they are shorter than half a second, repeat "
         "the command within a trial (sh -c 'COMMAND; COMMAND'); if --no-watch was given, run "
         "them without it.",
+        says={"": "{what}" + WHERE, "trials": "not watched: " + IN_TRIALS},
     ),
     "server-not-found": Code(
         Severity.WARNING,
@@ -215,6 +343,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     "profiled": Code(
         Severity.NOTE,
         "Take results from a run without --profile: profiling itself costs some time.",
+        says="{trials:#trial} {trials:?was|were} profiled, {hertz} samples a second of each CPU",
     ),
     "profile-unavailable": Code(
         Severity.NOTE, "Install perf (linux-perf), or allow it (kernel.perf_event_paranoid)."
@@ -262,21 +391,25 @@ _CODES: dict[str, Code] = {
         Severity.SERIOUS,
         "Read the command's output in the study's logs; failed trials are not in the results. If the "
         "status is expected (grep, diff), accept it: --ok-status 0,1.",
+        says=_FAILED,
     ),
     "load-failed": Code(
         Severity.SERIOUS,
         "Read the load's output in the study's logs; failed trials are not in the results. If more operations may "
         "fail, accept it: --max-errors 5%.",
+        says=_FAILED,
     ),
     "result-failed": Code(
         Severity.SERIOUS,
         "The tool that wrote the file states that it failed: correct the benchmark and run it again; failed "
         "trials are not in the results.",
+        says=_FAILED,
     ),
     "status-accepted": Code(
         Severity.NOTE,
         "If trials ended with several statuses, check that all of them did the same work; "
         "if one of these statuses is a failure, leave it out of --ok-status.",
+        says="{command} exited with status {statuses} of {runs:#run}< (accepted)>",
     ),
     "results-not-read": Code(
         Severity.WARNING,
@@ -290,6 +423,7 @@ _CODES: dict[str, Code] = {
         Severity.NOTE,
         "Repair what fails, or accept its exit status (--ok-status): the tool has no values of the single "
         "runs that succeeded.",
+        says="{names} left out: their estimates include {failed} failed of {runs:#run}",
     ),
     "hook-failed": Code(
         Severity.WARNING,
@@ -299,70 +433,112 @@ _CODES: dict[str, Code] = {
         Severity.SERIOUS,
         "Raise the time limit (--timeout; TIMEOUT in a suite), or find what the command waits for; the trial is "
         "not in the results.",
+        says=_FAILED,
     ),
     "missing-metric": Code(
         Severity.SERIOUS,
         "Check the metric's pointer or pattern against the logged output; a missing value is not zero.",
+        says={
+            "": "{metric} is missing or not a number in " + IN_TRIALS + "[: {why}]",
+            "rejected": "a value reported for {metric} was rejected[: {why}]",
+        },
     ),
     "too-few-trials": Code(
-        Severity.SERIOUS, "Run at least 2 trials for an interval, and 20 for a reliable one."
+        Severity.SERIOUS,
+        "Run at least 2 trials for an interval, and 20 for a reliable one.",
+        says={
+            "": "{completed:?only 1 trial was|no trial was} completed: there is no interval",
+            "selected": "{completed:?only 1 trial was|no trial was} selected< ({excluded} excluded)>: there is no "
+            "interval",
+            "load": "only 1 load was run: its figures are those of {operations:,.0f} operations, and the difference "
+            "between loads is unknown",
+        },
     ),
     "processes-left-running": Code(
         Severity.WARNING,
         "Make the command, or that of --cleanup (CLEANUP in a suite), wait for the processes that it starts: "
         "these ran during the measurement.",
+        says="{processes:#process} {processes:?was|were} still running and {processes:?was|were} killed after "
+        + IN_TRIALS,
     ),
     "processes-not-ended": Code(
         Severity.SERIOUS,
         "Make the command, or that of --cleanup (CLEANUP in a suite), stop what sudo and set-user-ID programs "
         "start, or run bw as root: "
         "it may not signal processes of another user.",
+        says="{most:?1 process|up to # processes} of another user still ran after " + IN_TRIALS,
     ),
     "output-cost": Code(
         Severity.WARNING,
         "Use --output null if you do not need stdout, which is then written to /dev/null. stderr is "
         "stored with every setting: redirect it (2>/dev/null), or make the command write less.",
+        says="a trial wrote {written} to {streams}: at the usual cost of {cost:g} ms for each MB about {elapsed} of "
+        "its elapsed time, {system} of its system time",
     ),
     "dependent-trials": Code(
         Severity.WARNING,
         "Make trials independent: rest between them (--rest 500ms), or compare in randomised "
         "blocks (bw compare). --precision widens its interval by the dependence that it finds.",
+        says={
+            "": _CORRELATED + ": trials are not independent",
+            "narrow": _CORRELATED
+            + ": {trials} trials carry as much information as {effective:.0f} independent "
+            "ones, and LOW to HIGH is too narrow by a factor of about {narrow:.1f}",
+        },
     ),
     "drift": Code(
         Severity.WARNING,
         "Find what grows or fills up. Compare only in randomised blocks (bw compare): "
         "drift does not bias them. Repeat a search on a quieter machine.",
+        says=_DRIFT,
     ),
     "memory-leak": Code(
         Severity.WARNING,
         "Find what keeps the memory: use grows, or free memory shrinks, from trial to trial.",
+        says=_DRIFT,
     ),
     "multimodal": Code(
         Severity.WARNING,
         "Find what switches (cache, placement, frequency, another process). Until then "
         "report the median (--of median) or both modes, not only the mean.",
+        says="{metric} has two modes: {n_low} trials near {low:4} and {n_high} near {high:4}, with a gap of {gap:.1f} "
+        "standard deviations between them: [no trial is in the mean's 95 % interval, {interval:4}]"
+        "[the mean depends on how often the {rarer} one occurs< ({share})>]",
     ),
     "warm-up": Code(
         Severity.WARNING,
         "Leave warm-up trials out (--warmup 3; WARMUP in a suite), or report the result as that of a cold "
         "start; the table includes all trials.",
+        says="{metric}: the first {removed} of {n} trials differ by {change} from the rest< (to trial {last}; MSER "
+        "truncation; permutation test {p}); mean {mean:4} with them, {without:4} without>",
     ),
     "environment-changed-between-runs": Code(
         Severity.WARNING,
         "Runs before and after are not compared. To compare them, measure an old commit again in "
         "the new environment (bw compare). --ignore FACT if the change cannot matter.",
+        says="{changes}<; since the run of {run}, after {after:#run}>",
     ),
     "constant": Code(
         Severity.NOTE,
         "Run more trials (59 equal ones exclude another value that 1 of 20 has), or use a finer clock or metric.",
+        says="{metric} is {value} in all of {trials} trials: equal values have no interval, and what is rarer than "
+        "{rarest} may not have been seen",
     ),
     "outliers": Code(
         Severity.NOTE,
         "Read the logs of those trials. The table includes them; they do not affect the median "
         "(--of median).",
+        says={
+            "": _OUTLIERS + ">",
+            "first": _OUTLIERS
+            + "; no later trial is like that, so it can be a warm-up, or chance>",
+        },
     ),
     "nominal-confidence": Code(
-        Severity.WARNING, "Use --precision where the interval matters: it counts its looks."
+        Severity.WARNING,
+        "Use --precision where the interval matters: it counts its looks.",
+        says="the stopping rule looked at the data {looks:?once|# times}, so 95 % is nominal: "
+        "such intervals cover 94 % at a CV of 8 %, 86 % at 16 %, 64-67 % with trials correlated by 0.6",
     ),
     "sequential-arms": Code(
         Severity.SERIOUS,
@@ -382,6 +558,7 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Measure both side by side (bw compare -- 'A' 'B'): the difference includes everything that "
         "changed in between.",
+        says="{baseline} was measured at another time< ({source})>",
     ),
     "gang-confounded": Code(
         Severity.WARNING,
@@ -392,11 +569,14 @@ _CODES: dict[str, Code] = {
         Severity.NOTE,
         "Judge user time too (--metric user), or measure side by side: other processes "
         "lengthen elapsed time, but hardly the CPU time of a program.",
+        says="elapsed differs by {elapsed}, user time by {user}: the difference may be time that others took; judge "
+        "user time too< (--metric user)>",
     ),
     "biased-null": Code(
         Severity.SERIOUS,
         "Quiet the machine, or rest between trials (--rest), until a command does not "
         "differ from itself: the machine causes differences of this size.",
+        says="the same command is {verdict} than itself: {metric} ratio {ratio:4}< ({low:4} to {high:4})>",
     ),
     "generator-late": Code(
         Severity.WARNING,
@@ -411,6 +591,7 @@ _CODES: dict[str, Code] = {
     "trial-void": Code(
         Severity.NOTE,
         "Nothing: void trials are stored but not counted, and `bw resume` runs them again.",
+        says="interrupted, so void: " + IN_TRIALS,
     ),
     "generator-behind": Code(
         Severity.WARNING,
@@ -435,9 +616,8 @@ WHOLE_CODES = ("results-not-read", "settings-differ")
 """Codes of findings whose evidence is a list that is shown whole: nothing else shows what is
 missing."""
 
-CHANGE_CODES = ("environment-changed-between-runs",)
-"""Codes of findings whose evidence is what changed, which is neither cut nor merged with what
-changed of another test."""
+LISTED_CODES = ("environment-changed-between-runs",)
+"""Codes of findings whose evidence is what changed: it stands beside what changed of other tests."""
 
 LIMITS_OF_FAILURES = ("memory-limit", "fd-limit", "pids-limit")
 """Limits at which a command fails, so one of them is the cause of a failure."""
@@ -448,11 +628,55 @@ from findings of the same name."""
 
 
 def make_finding(
-    code: str, subject: str, evidence: str, severity: Severity | None = None
+    code: str, subject: str, evidence: str | FindingFigures, severity: Severity | None = None
 ) -> Finding:
-    """Return a finding of a known code, with the table's severity unless one is given."""
-    known = _OF_THE_CORE.get(code) or all_codes()[code]
-    return Finding(code, severity or known.severity, subject, evidence, known.remedy)
+    """Return a finding of a known code, with the table's severity unless one is given.
+
+    `evidence`: the sentence, or the figures for the code's template.
+    """
+    known = _code(code)
+    figures: FindingFigures | UnsetType = UNSET
+    if isinstance(evidence, FindingFigures):
+        figures, evidence = evidence, stated_text(code, evidence)
+    return Finding(
+        code, severity or known.severity, subject, evidence, known.remedy, figures=figures
+    )
+
+
+def in_trials(epochs: Sequence[int], total: int) -> dict[str, Value]:
+    """Return the values of IN_TRIALS. A trial that was repeated is listed once."""
+    return {
+        "trials": trials_text(epochs),
+        "some": len(epochs),
+        "total": total,
+        "attempts": " attempts" if len(set(epochs)) < len(epochs) else "",
+    }
+
+
+def _code(code: str) -> Code:
+    return _OF_THE_CORE.get(code) or all_codes()[code]
+
+
+def stated_text(code: str, figures: FindingFigures) -> str:
+    """Return the evidence of a finding of a known code with these figures."""
+    template = _code(code).template(figures.form)
+    assert template is not None, f"{code} has no template {figures.form!r}"
+    return sentence(template, figures)
+
+
+def template_of(finding: Finding) -> str | None:
+    """Return the template of a finding's evidence; None if its evidence is only a sentence, or was
+    made from another template."""
+    code, figures = all_codes().get(finding.code), finding.figures
+    if code is None or figures is UNSET:
+        return None
+    template = code.template(figures.form)
+    if template is None:
+        return None
+    try:
+        return template if sentence(template, figures) == finding.evidence else None
+    except KeyError:
+        return None
 
 
 def finding_of_mark(mark: str, subject: str, evidence: str) -> Finding:

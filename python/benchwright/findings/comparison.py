@@ -26,8 +26,8 @@ from benchwright.core.comparison import (
     MetricVerdict,
     Verdict,
 )
-from benchwright.core.results import Finding, Severity
-from benchwright.core.text import list_text, signed_percent_text
+from benchwright.core.results import Figure, Finding, Severity, states
+from benchwright.core.text import list_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 from benchwright.findings.series import ExaminedSeries, examine_series
@@ -51,8 +51,8 @@ def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
     found = []
     rule = comparison.rule
     if rule.stored is not None:
-        evidence = f"{rule.stored.name} was measured at another time ({rule.stored.source})"
-        found.append(make_finding("not-interleaved", subject, evidence))
+        shown = states(baseline=rule.stored.name, source=rule.stored.source)
+        found.append(make_finding("not-interleaved", subject, shown))
     elif rule.design is ComparisonDesign.STORED:
         evidence = "the arms were measured at different times"
         found.append(make_finding("not-interleaved", subject, evidence))
@@ -102,19 +102,16 @@ def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:
     if comparison.rule.paired:
         return []
     found = []
-    shown = {(v.metric, v.candidate): v for v in comparison.verdicts}
-    for (metric, candidate), v in shown.items():
-        user = shown.get(("user", candidate))
+    by_metric = {(v.metric, v.candidate): v for v in comparison.verdicts}
+    for (metric, candidate), v in by_metric.items():
+        user = by_metric.get(("user", candidate))
         if metric != "elapsed" or user is None or user.judged:
             continue
         if (difference := _elapsed_alone(v, user)) is not None:
-            evidence = (
-                f"elapsed differs by {signed_percent_text(difference[0], 1)}, user time by "
-                f"{signed_percent_text(difference[1], 1)}: the difference may be time that others "
-                "took; judge user time too (--metric user)"
-            )
+            elapsed, own = (Figure(one, "+%") for one in difference)
+            shown = states(elapsed=elapsed, user=own)
             subject = f"{v.baseline} and {candidate}"
-            found.append(make_finding("difference-not-in-user-time", subject, evidence))
+            found.append(make_finding("difference-not-in-user-time", subject, shown))
     return found
 
 
@@ -230,8 +227,13 @@ def _biased(comparison: ComparisonResult) -> list[Finding]:
         make_finding(
             "biased-null",
             _both(v),
-            f"the same command is {v.verdict} than itself: {v.metric} ratio "
-            f"{v.ratio.value:.4g} ({v.ratio.low:.4g} to {v.ratio.high:.4g})",
+            states(
+                verdict=v.verdict,
+                metric=v.metric,
+                ratio=v.ratio.value,
+                low=v.ratio.low,
+                high=v.ratio.high,
+            ),
         )
         for v in different
     ]

@@ -22,18 +22,10 @@ from benchwright.core.plan import (
     UntilProgram,
     own_command,
 )
-from benchwright.core.results import Finding, Severity
-from benchwright.core.text import (
-    epochs_text,
-    list_text,
-    percent_text,
-    plural,
-    size_text,
-    status_text,
-    was,
-)
+from benchwright.core.results import Figure, Finding, Severity, states
+from benchwright.core.text import epochs_text, list_text, status_text
 from benchwright.feature import COMMAND_FAILED, feature, feature_of, recorded_by
-from benchwright.findings.codes import all_codes, make_finding
+from benchwright.findings.codes import all_codes, in_trials, make_finding
 from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
@@ -68,8 +60,7 @@ def _reported_finding(
 ) -> Finding:
     epochs = list(dict.fromkeys(epoch for epoch, _ in found))
     first = found[0][1].get("evidence", "")
-    where = epochs_text(epochs, total)
-    evidence = f"{first} ({where})" if total > 1 else first
+    evidence = f"{first} ({epochs_text(epochs, total)})" if total > 1 else first
     if code not in all_codes():
         return Finding(code, Severity.NOTE, name, evidence)
     grave = {block.get("severity") for _, block in found}
@@ -93,12 +84,14 @@ def output_findings(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if of_elapsed < OUTPUT_OF_ELAPSED and of_system < OUTPUT_OF_SYSTEM:
         return []
     streams = " and ".join(name for name, size in (("stdout", out), ("stderr", err)) if size)
-    evidence = (
-        f"a trial wrote {size_text(out + err)} to {streams}: at the usual cost "
-        f"of {OUTPUT_NS_PER_BYTE:g} ms for each MB about {percent_text(min(of_elapsed, 1))} "
-        f"of its elapsed time, {percent_text(min(of_system, 1))} of its system time"
+    shown = states(
+        written=Figure(out + err, "B"),
+        streams=streams,
+        cost=OUTPUT_NS_PER_BYTE,
+        elapsed=Figure(min(of_elapsed, 1), "%"),
+        system=Figure(min(of_system, 1), "%"),
     )
-    return [make_finding("output-cost", name, evidence)]
+    return [make_finding("output-cost", name, shown)]
 
 
 def _cost(trial: Trial) -> tuple[float, float, float, float] | None:
@@ -248,8 +241,11 @@ def _failures(name: str, trials: Sequence[Trial], ok_status: Sequence[int]) -> l
         make_finding(
             code,
             name,
-            f"{cause} in {epochs_text(epochs, len(trials))}"
-            + (f", {failed:,} failed in all" if failed > len(epochs) else ""),
+            states(
+                cause=cause,
+                **in_trials(epochs, len(trials)),
+                failed=failed if failed > len(epochs) else None,
+            ),
         )
         for (code, cause), epochs in causes.items()
     ]
@@ -269,10 +265,9 @@ def _accepted(name: str, trials: Sequence[Trial]) -> list[Finding]:
             continue
         of, differs = by_status.total(), len(by_status) > 1
         each = [f"{status} in {n}" for status, n in sorted(by_status.items())]
-        told = f"exited with status {list_text(each)} of {plural(of, 'run')}"
-        evidence = f"{_command_text(command)} {told} (accepted)"
+        shown = states(command=_command_text(command), statuses=list_text(each), runs=of)
         severity = Severity.WARNING if differs else None
-        found.append(make_finding("status-accepted", name, evidence, severity))
+        found.append(make_finding("status-accepted", name, shown, severity))
     return found
 
 
@@ -323,20 +318,20 @@ def _missing(
         if not absent or book.row(metric).computed:
             continue
         why = reasons.get(metric, "") or _partial_reason(metric, observed)
-        evidence = f"{metric} is missing or not a number in {epochs_text(absent, len(observed))}"
-        finding = make_finding("missing-metric", name, evidence + why)
+        shown = states(metric=metric, **in_trials(absent, len(observed)), why=why)
+        finding = make_finding("missing-metric", name, shown)
         result.append(msgspec.structs.replace(finding, metric=metric))
-    told = {metric for metric in expected if any(metric not in t.values for t in observed)}
-    return result + _rejected_values(name, reasons, told)
+    missing = {metric for metric in expected if any(metric not in t.values for t in observed)}
+    return result + _rejected_values(name, reasons, missing)
 
 
-def _rejected_values(name: str, reasons: dict[str, str], told: set[str]) -> list[Finding]:
+def _rejected_values(name: str, reasons: dict[str, str], missing: set[str]) -> list[Finding]:
     """Return a finding for every other value of a script that was ignored: it was never a number,
     or has the name of a built-in quantity."""
     return [
-        make_finding("missing-metric", name, f"a value reported for {metric} was rejected{why}")
+        make_finding("missing-metric", name, states("rejected", metric=metric, why=why))
         for metric, why in reasons.items()
-        if metric not in told
+        if metric not in missing
     ]
 
 
@@ -356,7 +351,7 @@ def _reasons(trials: Iterable[Trial]) -> dict[str, str]:
 
 def _partial_reason(metric: str, observed: Sequence[TrialValues]) -> str:
     if any(metric in trial.partial for trial in observed):
-        return ": not every thread reported a number"
+        return "not every thread reported a number"
     return ""
 
 
@@ -365,9 +360,8 @@ def _left_running(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if not epochs:
         return []
     count = sum(trial.left_running for trial in trials)
-    what = f"{plural(count, 'process')} {was(count)} still running and {was(count)} killed"
-    evidence = f"{what} after {epochs_text(epochs, len(trials))}"
-    return [make_finding("processes-left-running", name, evidence)]
+    shown = states(processes=count, **in_trials(epochs, len(trials)))
+    return [make_finding("processes-left-running", name, shown)]
 
 
 def _not_ended(name: str, trials: Sequence[Trial]) -> list[Finding]:
@@ -375,17 +369,15 @@ def _not_ended(name: str, trials: Sequence[Trial]) -> list[Finding]:
     if not epochs:
         return []
     most = max(trial.not_permitted for trial in trials)
-    what = "1 process" if most == 1 else f"up to {most} processes"
-    evidence = f"{what} of another user still ran after {epochs_text(epochs, len(trials))}"
-    return [make_finding("processes-not-ended", name, evidence)]
+    shown = states(most=most, **in_trials(epochs, len(trials)))
+    return [make_finding("processes-not-ended", name, shown)]
 
 
 def _void(name: str, trials: Sequence[Trial]) -> list[Finding]:
     epochs = [t.epoch for t in trials if t.ending is TrialEnding.INTERRUPTED]
     if not epochs:
         return []
-    evidence = f"interrupted, so void: {epochs_text(epochs, len(trials))}"
-    return [make_finding("trial-void", name, evidence)]
+    return [make_finding("trial-void", name, states(**in_trials(epochs, len(trials))))]
 
 
 _MANY_OPERATIONS = 1000
@@ -409,20 +401,15 @@ def _too_few(
         return []  # The failure is a finding of its own, and the reason.
     operations = _operations(observed)
     if operations >= _MANY_OPERATIONS and not deselected:
-        text = (
-            f"only 1 load was run: its figures are those of {operations:,.0f} operations, and "
-            "the difference between loads is unknown"
-        )
-        note = make_finding("too-few-trials", name, text, Severity.NOTE)
+        shown = states("load", operations=operations)
+        note = make_finding("too-few-trials", name, shown, Severity.NOTE)
         remedy = "Repeat the load to see how much loads differ."
         return [msgspec.structs.replace(note, remedy=remedy)]
-    what = "no trial was" if not completed else "only 1 trial was"
     if not deselected:
-        text = f"{what} completed: there is no interval"
-        return [make_finding("too-few-trials", name, text)]
-    text = f"{what} selected ({deselected} excluded): there is no interval"
+        return [make_finding("too-few-trials", name, states(completed=completed))]
+    shown = states("selected", completed=completed, excluded=deselected)
     remedy = "Select more trials: too few of this test match."
-    finding = make_finding("too-few-trials", name, text)
+    finding = make_finding("too-few-trials", name, shown)
     return [msgspec.structs.replace(finding, remedy=remedy)]
 
 
@@ -433,11 +420,5 @@ def _nominal(name: str, rule: StoppingRule | None, stop: StopDecision | None) ->
     """
     if not isinstance(rule, (UntilPredicate, UntilProgram)) or stop is None:
         return []
-    times = "once" if stop.looks == 1 else f"{stop.looks} times"
-    evidence = (
-        f"the stopping rule looked at the data {times}, so 95 % is nominal: "
-        "such intervals cover 94 % at a CV of 8 %, 86 % at 16 %, 64-67 % with trials "
-        "correlated by 0.6"
-    )
     severity = Severity.NOTE if stop.looks <= 1 else None
-    return [make_finding("nominal-confidence", name, evidence, severity)]
+    return [make_finding("nominal-confidence", name, states(looks=stop.looks), severity)]

@@ -16,9 +16,16 @@ from benchwright.core.criterion import Criterion
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.results import Finding, Severity, Summary
+from benchwright.core.results import Finding, FindingFigures, Severity, Summary
 from benchwright.findings.codes import BROKEN_CODES, LIMITER_CODES, LIMITS_OF_FAILURES, make_finding
-from benchwright.findings.limiter import WatchedWindow, counts, epochs_of, sentence, windows_of
+from benchwright.findings.limiter import (
+    WatchedWindow,
+    counts,
+    epochs_of,
+    unlimited,
+    unlimited_text,
+    windows_of,
+)
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import reason_not_watched
 from benchwright.findings.use_table import UseRow, use_table
@@ -54,6 +61,8 @@ class Explanation(msgspec.Struct, frozen=True):
     """Causes of the figure, the most important first: limits, and findings about the figure."""
     sentence: str
     """The sentence about a result without a limit; empty if there is a limit."""
+    unlimited: FindingFigures | None
+    """The figures of the sentence; None where it has none."""
     table: tuple[UseRow, ...]
     window: ResourceUse | None
     """The window of the table."""
@@ -99,7 +108,7 @@ def explain_test(
     if not any(trial.ending is TrialEnding.OK for trial in counted):
         found = _without_result(found)
         if stated and not counted:
-            found = msgspec.structs.replace(found, sentence=ONLY_STATED)
+            found = msgspec.structs.replace(found, sentence=ONLY_STATED, unlimited=None)
     return msgspec.structs.replace(
         found,
         figure=figure,
@@ -121,6 +130,7 @@ def _without_result(found: Explanation) -> Explanation:
         found,
         causes=(*limits, *broken, *others),
         sentence="" if broken else NO_RESULT,
+        unlimited=None,
         findings=tuple(one for one in found.findings if one not in broken),
     )
 
@@ -137,11 +147,13 @@ def explain_windows(
     others = [finding for finding in findings if finding not in causes]
     if not windows and total:
         others.append(make_finding("not-watched", name, NOT_WATCHED))
+    free = None if limited or not seen else unlimited([one.use for one in seen])
     return Explanation(
         name=name,
         figure=None,
         causes=tuple(causes),
-        sentence="" if limited else _sentence(windows),
+        sentence="" if limited else _sentence(windows, free),
+        unlimited=free,
         table=() if window is None else use_table(window),
         window=window,
         watched_s=sum(one.use.seconds for one in seen),
@@ -151,10 +163,32 @@ def explain_windows(
     )
 
 
-def _sentence(windows: Sequence[WatchedWindow]) -> str:
-    seen = [window.use for window in windows if not reason_not_watched(window.use)]
-    if seen:
-        return sentence(seen)
+def unlimited_groups(explanations: Sequence[Explanation]) -> list[tuple[list[str], str]]:
+    """Return the sentences of the results without a limit, each with the names of its results;
+    results that differ only in figures share one."""
+    texts = dict.fromkeys(one.sentence for one in explanations if one.sentence)
+    groups: list[list[Explanation]] = []
+    for text in texts:
+        alike = [one for one in explanations if one.sentence == text]
+        for group in groups:
+            if _shared_text([*group, *alike]) is not None:
+                group += alike
+                break
+        else:
+            groups.append(alike)
+    return [([one.name for one in group], _shared_text(group) or "") for group in groups]
+
+
+def _shared_text(explanations: Sequence[Explanation]) -> str | None:
+    each = [one.unlimited for one in explanations if one.unlimited is not None]
+    if len({one.sentence for one in explanations}) == 1:
+        return explanations[0].sentence
+    return unlimited_text(each) if len(each) == len(explanations) else None
+
+
+def _sentence(windows: Sequence[WatchedWindow], free: FindingFigures | None) -> str:
+    if free is not None:
+        return unlimited_text([free]) or ""
     why = next((reason_not_watched(window.use) for window in windows), "not watched")
     return f"{why}, so what limited it is unknown"
 

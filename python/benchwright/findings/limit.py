@@ -6,6 +6,9 @@ import re
 
 import msgspec
 
+from benchwright.core.results import FindingFigures
+from benchwright.findings.codes import stated_text
+
 
 class LimitReached(msgspec.Struct, frozen=True):
     """A resource that was at its limit in a window."""
@@ -14,10 +17,15 @@ class LimitReached(msgspec.Struct, frozen=True):
     """One of LIMITER_CODES."""
     resource: str
     """Its name: `cpu`, `vda`, `eth0`, a cgroup's path, a program's name."""
-    evidence: str
-    """The observations, with figures and units."""
+    figures: FindingFigures
+    """The observations, for the template of the code."""
     event: bool = False
     """Whether it was reached at one moment, so that it needs no share of the time."""
+
+    @property
+    def evidence(self) -> str:
+        """The observations as a sentence."""
+        return stated_text(self.code, self.figures)
 
 
 class StatedCapacity(msgspec.Struct, frozen=True):

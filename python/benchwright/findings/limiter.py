@@ -8,12 +8,14 @@ import msgspec
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CpuUse, ResourceUse
-from benchwright.core.text import cpus_text, list_text, percent_text
+from benchwright.core.results import Figure, FindingFigures, Value, states
+from benchwright.core.text import list_text
 from benchwright.findings import limiter_cpu, limiter_io, limiter_waits
 from benchwright.findings import thresholds as t
-from benchwright.findings.codes import LIMITER_CODES
+from benchwright.findings.codes import LIMITER_CODES, SLEPT, WAITED
 from benchwright.findings.cpu_time import CpuShares, allowed_cpus, cpu_shares
 from benchwright.findings.limit import LimitReached, StatedCapacity
+from benchwright.findings.sentence import range_sentence, sentence
 
 # -- The limits of one window: resources at their limit, with evidence -----------------
 #
@@ -185,22 +187,22 @@ def epochs_of(windows: Sequence[WatchedWindow]) -> tuple[int, ...]:
 
 def showing(
     windows: Sequence[WatchedWindow],
-    evidence_of: Callable[[ResourceUse], str],
+    evidence_of: Callable[[ResourceUse], FindingFigures | None],
     *,
     mostly: bool = False,
-) -> tuple[str, tuple[int, ...]]:
+) -> tuple[FindingFigures | None, tuple[int, ...]]:
     """Return the evidence of the longest window that has any, and the epochs of all windows that
-    do; empty if there are none, or, with `mostly`, if they are not most of the watched time."""
-    told = [(window, evidence_of(window.use)) for window in windows]
-    found = [(window, text) for window, text in told if text]
+    do; None if there are none, or, with `mostly`, if they are not most of the watched time."""
+    each = [(window, evidence_of(window.use)) for window in windows]
+    found = [(window, shown) for window, shown in each if shown is not None]
     if not found:
-        return "", ()
+        return None, ()
     time = sum(window.use.seconds for window in windows)
-    shown = sum(window.use.seconds for window, _ in found)
-    if mostly and shown <= t.MAJORITY * time:
-        return "", ()
-    _longest, text = max(found, key=lambda one: one[0].use.seconds)
-    return text, epochs_of([window for window, _ in found])
+    watched = sum(window.use.seconds for window, _ in found)
+    if mostly and watched <= t.MAJORITY * time:
+        return None, ()
+    _longest, evidence = max(found, key=lambda one: one[0].use.seconds)
+    return evidence, epochs_of([window for window, _ in found])
 
 
 # -- The sentence about a result without a limit -------------------------------------
@@ -215,112 +217,125 @@ TOO_SHORT = (
     "watched too briefly to know what limited it: a trial must last half a second or more; "
     "repeat the command within a trial, such as sh -c 'COMMAND; COMMAND; COMMAND'"
 )
-NONE_FOUND = "no limit of the benchmark's own was found, but"
-NO_MAIN_LIMIT = "no single limit:"
+_IN_WINDOWS = "[ (in {some} of {total} watched windows)]"
+_UNLIMITED = {
+    "nothing": NOTHING,
+    "short": TOO_SHORT,
+    "busy": "no limit of the benchmark's own was found, but [; {cpus} {busy} busy[ (the hypervisor took {stolen:.2f})], "
+    "mostly with {user} ({used:.2f}[ of {count}] CPUs)[, which is neither the benchmark's own nor named as its "
+    "server; if it is the server, name it: --target-name {program}]][; the CPUs that its cpuset allows ({allowed}) "
+    "were all busy][; cgroup {cgroup} was throttled by its CPU quota in {throttled} of {periods} periods][; the disk "
+    "{disk} was {disk_busy} busy with {queue:.1f} requests in flight]" + _IN_WINDOWS,
+    "brief": "no limit lasted for most of the watched time: {code} in {some} of {total} watched windows",
+    "waits": f"no single limit: it ran or was ready to run {{ran}} of the time, and [{WAITED}][{SLEPT}][{{waits}}]"
+    + _IN_WINDOWS,
+    "turns": "no single limit: its threads used {used} in total, none of them a whole one, and too few samples show "
+    "whether they take turns on it" + _IN_WINDOWS,
+}
+"""Templates (findings/sentence.py) of the sentence about a result without a limit."""
 
 
-def sentence(uses: Sequence[ResourceUse]) -> str:
-    """Return the sentence about windows in which no limit was found."""
+def unlimited(uses: Sequence[ResourceUse]) -> FindingFigures:
+    """Return what the sentence about windows in which no limit was found says."""
     able = [use for use in uses if explainable(use)]
     if not able:
-        return TOO_SHORT
-    busy = [(use, text) for use in able if (text := what_was_busy(use))]
+        return states("short")
+    busy = [(use, shown) for use in able if (shown := what_was_busy(use))]
     if busy:
-        _longest, text = max(busy, key=lambda one: one[0].seconds)
-        return f"{NONE_FOUND} {text}{_where(len(busy), len(able))}"
+        _longest, shown = max(busy, key=lambda one: one[0].seconds)
+        return states("busy", **shown, **_in_windows(len(busy), len(able)))
     found = [limits[0].code for use in able if (limits := limiters(use))]
     if found:
         most = max(dict.fromkeys(found), key=found.count)
-        shown = f"{most} in {found.count(most)} of {len(able)} watched windows"
-        return f"no limit lasted for most of the watched time: {shown}"
-    waited = [(use, text) for use in able if (text := limiter_waits.waits_text(use))]
+        return states("brief", code=most, some=found.count(most), total=len(able))
+    waited = [(use, shown) for use in able if (shown := limiter_waits.what_it_waited_for(use))]
     if waited:
-        longest, text = max(waited, key=lambda one: one[0].seconds)
-        ran = percent_text(max(1.0 - (longest.off_cpu.share if longest.off_cpu else 0.0), 0.0))
-        return f"{NO_MAIN_LIMIT} it ran or was ready to run {ran} of the time, and {text}{_where(len(waited), len(able))}"
+        longest, shown = max(waited, key=lambda one: one[0].seconds)
+        ran = max(1.0 - (longest.off_cpu.share if longest.off_cpu else 0.0), 0.0)
+        where = _in_windows(len(waited), len(able))
+        return states("waits", ran=Figure(ran, "%"), **shown, **where)
     unclear = [use for use in able if limiter_cpu.may_take_turns(use)]
     if unclear:
         own = max(use.cpu.own or 0.0 for use in unclear if use.cpu is not None)
-        return (
-            f"{NO_MAIN_LIMIT} its threads used {cpus_text(own)} in total, none of them a whole one, and "
-            f"too few samples show whether they take turns on it{_where(len(unclear), len(able))}"
-        )
-    return NOTHING
+        where = _in_windows(len(unclear), len(able))
+        return states("turns", used=Figure(own, "CPUs"), **where)
+    return states("nothing")
 
 
-def _where(some: int, total: int) -> str:
-    return "" if some == total else f" (in {some} of {total} watched windows)"
+def unlimited_text(each: Sequence[FindingFigures]) -> str | None:
+    """Return what the sentences of one result, or of several, say; with the range of each figure,
+    and None where they differ in more than figures."""
+    first, *others = each
+    template = _UNLIMITED[first.form]
+    if not others:
+        return sentence(template, first)
+    if any(one.form != first.form for one in others):
+        return None
+    return range_sentence(template, each)
 
 
-def what_was_busy(use: ResourceUse) -> str:
-    """Return a text that says what was busy in a window, and who used it; empty if nothing was."""
-    kinds: tuple[Callable[[ResourceUse], str], ...] = (_cpus, _quotas, _disks)
-    return "; ".join(text for kind in kinds if (text := kind(use)))
+def _in_windows(some: int, total: int) -> dict[str, Value]:
+    return {} if some == total else {"some": some, "total": total}
 
 
-def _cpus(use: ResourceUse) -> str:
+def what_was_busy(use: ResourceUse) -> dict[str, Value]:
+    """Return what was busy in a window, and who used it; empty if nothing was."""
+    return {**_cpus(use), **_quotas(use), **_disks(use)}
+
+
+def _cpus(use: ResourceUse) -> dict[str, Value]:
     found, cpu = cpu_shares(use), use.cpu
     if found is None or cpu is None:
-        return ""
+        return {}
     if found.full:
-        busy = percent_text(min((found.busy + found.steal) / found.count, 1.0))
-        some = f"the CPUs were {busy} busy" if found.count > 1 else f"the CPU was {busy} busy"
-        stolen = f" (the hypervisor took {found.steal:.2f})" if found.steal >= 0.05 else ""
-        return f"{some}{stolen}, {_with_whom(use, cpu, found)}"
+        return {
+            "cpus": "the CPUs were" if found.count > 1 else "the CPU was",
+            "busy": Figure(min((found.busy + found.steal) / found.count, 1.0), "%"),
+            **({"stolen": found.steal} if found.steal >= 0.05 else {}),
+            **({"count": found.count} if found.count > 1 else {}),
+            **_main_user(use, cpu, found),
+        }
     full = [allowed_cpu.cpus for allowed_cpu in allowed_cpus(use) if allowed_cpu.full]
-    if full:
-        names = list_text([str(place) for place in full[0]])
-        return f"the CPUs that its cpuset allows ({names}) were all busy"
-    return ""
+    return {"allowed": list_text([str(place) for place in full[0]])} if full else {}
 
 
-def _with_whom(use: ResourceUse, cpu: CpuUse, found: CpuShares) -> str:
-    """Return a text that says who used most CPU time, and how to name a server."""
+def _main_user(use: ResourceUse, cpu: CpuUse, found: CpuShares) -> dict[str, Value]:
+    """Return who used most CPU time, and the name of a program that may be the server."""
     program = next(iter(use.programs), None)
     unknown = max((found.neighbours or 0.0) - sum(p.share for p in use.programs), 0.0)
     kernel = cpu.kernel or 0.0
     users = [
-        (found.own or 0.0, "with the benchmark itself"),
-        (found.target, "with its server"),
-        (kernel + cpu.interrupts, "with the kernel's own threads and interrupts"),
-        (unknown, "with short-lived or unidentified processes"),
+        (found.own or 0.0, "the benchmark itself"),
+        (found.target, "its server"),
+        (kernel + cpu.interrupts, "the kernel's own threads and interrupts"),
+        (unknown, "short-lived or unidentified processes"),
     ]
     share, text = max(users, key=lambda one: one[0])
     if program is None or program.share < share:
-        return f"mostly {text} ({_of(share, found)})"
+        return {"user": text, "used": share}
     several = f"{program.processes} x " if program.processes > 1 else ""
-    return (
-        f"mostly with {several}{program.name} ({_of(program.share, found)}), which is neither "
-        "the benchmark's own nor named as its server; if it is the server, name it: "
-        f"--target-name {program.name}"
-    )
+    return {"user": f"{several}{program.name}", "used": program.share, "program": program.name}
 
 
-def _of(share: float, found: CpuShares) -> str:
-    return f"{share:.2f} of {found.count} CPUs" if found.count > 1 else f"{share:.2f} CPUs"
-
-
-def _quotas(use: ResourceUse) -> str:
+def _quotas(use: ResourceUse) -> dict[str, Value]:
     full = [
         group
         for group in use.cgroups
         if group.throttled and group.throttled >= t.QUOTA_PERIODS * group.periods
     ]
     if not full:
-        return ""
+        return {}
     worst = max(full, key=lambda group: group.throttled / max(group.periods, 1))
-    return (
-        f"cgroup {worst.path} was throttled by its CPU quota in {worst.throttled} of "
-        f"{worst.periods} periods"
-    )
+    return {"cgroup": worst.path, "throttled": worst.throttled, "periods": worst.periods}
 
 
-def _disks(use: ResourceUse) -> str:
+def _disks(use: ResourceUse) -> dict[str, Value]:
     busy = [disk for disk in use.disks if disk.busy >= t.DISK_BUSY_ALONE]
     if not busy:
-        return ""
+        return {}
     worst = max(busy, key=lambda disk: disk.busy)
-    return (
-        f"the disk {worst.name} was {percent_text(min(worst.busy, 1.0))} busy with "
-        f"{worst.queue:.1f} requests in flight"
-    )
+    return {
+        "disk": worst.name,
+        "disk_busy": Figure(min(worst.busy, 1.0), "%"),
+        "queue": worst.queue,
+    }

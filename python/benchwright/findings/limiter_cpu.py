@@ -14,7 +14,8 @@ from benchwright.core.resource_use import (
     ResourceUse,
     TaskUse,
 )
-from benchwright.core.text import cpus_text, list_text, percent_text, plural
+from benchwright.core.results import Figure, FindingFigures, Value, states
+from benchwright.core.text import cpus_text, list_text, percent_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.cpu_time import (
     CpuShares,
@@ -54,15 +55,16 @@ def cpu_quota(use: ResourceUse) -> LimitReached | None:
     if not stopped:
         return None
     worst = max(stopped, key=lambda group: group.throttled_s)
-    used = ""
-    if worst.cpu_used_cores is not None and worst.cpu_limit_cores is not None:
-        used = f"; used {cpus_text(worst.cpu_used_cores)} of {worst.cpu_limit_cores:.3g}"
-    evidence = (
-        f"cgroup {worst.path} was throttled by its CPU quota in {worst.throttled} of "
-        f"{plural(worst.periods, 'period')}, {worst.throttled_s:.2f} thread-seconds in "
-        f"{use.seconds:.2f} s{used}"
+    figures = states(
+        cgroup=worst.path,
+        throttled=worst.throttled,
+        periods=worst.periods,
+        stopped=worst.throttled_s,
+        seconds=use.seconds,
+        used=None if worst.cpu_used_cores is None else Figure(worst.cpu_used_cores, "CPUs"),
+        limit=worst.cpu_limit_cores,
     )
-    return LimitReached("throttled-by-cgroup-quota", worst.path, evidence)
+    return LimitReached("throttled-by-cgroup-quota", worst.path, figures)
 
 
 def _is_throttled(group: CgroupUse, seconds: float) -> bool:
@@ -86,8 +88,7 @@ def cpu_steal(use: ResourceUse) -> LimitReached | None:
     cost = share * pressing(use, found)
     if cost < t.OTHERS_COST:
         return None
-    evidence = f"{steal_text(use, share)}: it cost about {percent_text(cost)} of the elapsed time"
-    return LimitReached("steal", "cpu", evidence)
+    return LimitReached("steal", "cpu", steal_statement(use, share, cost))
 
 
 def stolen(use: ResourceUse, least: float) -> float | None:
@@ -101,11 +102,15 @@ def stolen(use: ResourceUse, least: float) -> float | None:
     return use.cpu.steal / (use.cpu.busy + use.cpu.steal)
 
 
-def steal_text(use: ResourceUse, share: float) -> str:
-    """Return the evidence of CPU steal."""
+def steal_statement(use: ResourceUse, share: float, cost: float | None = None) -> FindingFigures:
+    """Return the evidence of CPU steal; `cost`: the share of the elapsed time that it took."""
     cpu = use.cpu
     assert cpu is not None
-    return f"CPU steal: {percent_text(share)} ({cpus_text(cpu.steal)})"
+    return states(
+        share=Figure(share, "%"),
+        stolen=Figure(cpu.steal, "CPUs"),
+        cost=None if cost is None else Figure(cost, "%"),
+    )
 
 
 def cpu_saturated(use: ResourceUse) -> LimitReached | None:
@@ -120,16 +125,17 @@ def cpu_saturated(use: ResourceUse) -> LimitReached | None:
     others_more = (found.neighbours or 0.0) > (found.trial or 0.0)
     if not found.full or others_more or not _of_the_trial(use, found):
         return _kept_full(use, found) or _confined(use, found)
-    evidence = f"{cpus_text(found.busy)} of {found.count} busy"
-    if found.trial is not None:
-        evidence += f", {found.trial:.2f} with the trial"
-    return LimitReached("cpu-saturated", "cpu", evidence + _queue_text(use))
+    figures = states(
+        busy=Figure(found.busy, "CPUs"),
+        count=found.count,
+        trial=found.trial,
+        runnable=_runnable(use),
+    )
+    return LimitReached("cpu-saturated", "cpu", figures)
 
 
-def _queue_text(use: ResourceUse) -> str:
-    if use.cpu is None or use.cpu.runnable is None:
-        return ""
-    return f"; {use.cpu.runnable:.1f} tasks were runnable"
+def _runnable(use: ResourceUse) -> float | None:
+    return None if use.cpu is None else use.cpu.runnable
 
 
 def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
@@ -147,11 +153,15 @@ def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
     if not full:
         return None
     least = min(full, key=lambda one: len(one.cpus))
-    evidence = (
-        f"the trial used {cpus_text(least.trial)} of the {len(least.cpus)} CPUs in its "
-        f"cpuset, while {cpus_text(found.idle)} of {found.count} were idle"
+    figures = states(
+        "cpuset",
+        trial=Figure(least.trial, "CPUs"),
+        cpus=len(least.cpus),
+        idle=Figure(found.idle, "CPUs"),
+        count=found.count,
+        runnable=_runnable(use),
     )
-    return LimitReached("cpu-saturated", "cpuset", evidence + _queue_text(use))
+    return LimitReached("cpu-saturated", "cpuset", figures)
 
 
 def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
@@ -160,13 +170,15 @@ def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
     if not busy or waiting is None or allowed_cpus(use) or not fills(trial, len(busy)):
         return None
     which = list_text([str(place) for place in busy])
-    word = "CPU" if len(busy) == 1 else "CPUs"
-    evidence = (
-        f"{word} {which} busy, and the trial's threads had {cpus_text(trial)} and waited "
-        f"{percent_text(waiting)} of their time, while {cpus_text(found.idle)} were idle: "
-        "it may not use those (affinity, cpuset)"
+    figures = states(
+        "confined",
+        cpu=which if len(busy) == 1 else None,
+        cpus=which if len(busy) > 1 else None,
+        trial=Figure(trial, "CPUs"),
+        waiting=Figure(waiting, "%"),
+        idle=Figure(found.idle, "CPUs"),
     )
-    return LimitReached("cpu-saturated", f"cpu {which}", evidence)
+    return LimitReached("cpu-saturated", f"cpu {which}", figures)
 
 
 def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
@@ -186,13 +198,15 @@ def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | N
     ):
         return None
     name = plain(unresting[0].name)
-    evidence = f"{_threads_text(unresting)} of the load generator"
     rest = max(servers, key=lambda task: task.share, default=None)
-    if rest is not None:
-        evidence += f", while {rest.name} used {rest.share:.2f}"
-    elif use.cpu is not None and use.cpu.target is not None:
-        evidence += f", while the target used {cpus_text(use.cpu.target)}"
-    return LimitReached("generator-bound", name, evidence)
+    target = None if use.cpu is None or rest is not None else use.cpu.target
+    figures = states(
+        **_threads(unresting),
+        server=None if rest is None else rest.name,
+        served=None if rest is None else rest.share,
+        target=None if target is None else Figure(target, "CPUs"),
+    )
+    return LimitReached("generator-bound", name, figures)
 
 
 def _may_be_full(server: TaskUse, use: ResourceUse) -> bool:
@@ -222,22 +236,22 @@ def single_threaded(use: ResourceUse, *, late: bool = False) -> LimitReached | N
     if _kept_full(use, found) is not None:
         return None
     whole = whole_threads(use, late=late)
-    free = f"{cpus_text(found.idle)} of {found.count} idle"
+    free: dict[str, Value] = {"idle": Figure(found.idle, "CPUs"), "count": found.count}
     if whole:
         whole = _few(whole, use, late=late)
         if not whole:
             return None
-        evidence = f"{_threads_text(whole)}; {free}"
-        return LimitReached("single-threaded-cpu-bound", plain(whole[0].name), evidence)
-    total = f"in total {cpus_text(found.own or 0.0)}; {free}"
+        figures = states(**_threads(whole), **free)
+        return LimitReached("single-threaded-cpu-bound", plain(whole[0].name), figures)
+    free["used"] = Figure(found.own or 0.0, "CPUs")
     if _one_at_a_time(use):
-        evidence = f"one process at a time, {total}"
+        figures = states("processes", **free)
     elif takes_turns(use) and use.off_cpu is not None:
-        samples = f"{use.off_cpu.alone} of {use.off_cpu.watched} samples"
-        evidence = f"threads that take turns, one at a time in {samples}, {total}"
+        off = use.off_cpu
+        figures = states("turns", alone=off.alone, watched=off.watched, **free)
     else:
         return None
-    return LimitReached("single-threaded-cpu-bound", "cpu", evidence)
+    return LimitReached("single-threaded-cpu-bound", "cpu", figures)
 
 
 def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
@@ -252,12 +266,15 @@ def too_few_threads(use: ResourceUse, *, late: bool = False) -> LimitReached | N
         whole = [task for task in whole_threads(use, late=late) if task.of == of]
         number = _all_whole(whole, use, of, late=late)
         if number > t.FEW_THREADS:
-            where = "the target" if of == "target" else "the trial"
-            evidence = (
-                f"{number} threads of {where}, each {_span(whole)} of a CPU; "
-                f"{cpus_text(found.idle)} of {found.count} idle"
+            shares = [task.share for task in whole]
+            figures = states(
+                threads=number,
+                side="the target" if of == "target" else "the trial",
+                share=Figure(min(shares), "%", max(shares)),
+                idle=Figure(found.idle, "CPUs"),
+                count=found.count,
             )
-            return LimitReached("too-few-threads", plain(whole[0].name), evidence)
+            return LimitReached("too-few-threads", plain(whole[0].name), figures)
     return None
 
 
@@ -276,13 +293,6 @@ def _all_whole(whole: Sequence[TaskUse], use: ResourceUse, of: str, *, late: boo
         return 0
     working = use.working[1 if of == "target" else 0]
     return working if work >= t.ALL_WHOLE * working else 0
-
-
-def _span(tasks: Sequence[TaskUse]) -> str:
-    """Return the smallest and the largest share: `97 to 99 %`."""
-    least, most = min(task.share for task in tasks), max(task.share for task in tasks)
-    low, high = percent_text(least), percent_text(most)
-    return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def _few(whole: Sequence[TaskUse], use: ResourceUse, *, late: bool) -> tuple[TaskUse, ...]:
@@ -318,16 +328,15 @@ def _room(use: ResourceUse, found: CpuShares) -> bool:
     return not (found.full and _of_the_trial(use, found))
 
 
-def _threads_text(tasks: Sequence[TaskUse]) -> str:
-    """Return `thread gzip ran 99 % of the time`, for one or a few threads."""
-    named = list_text([_thread_text(task) for task in tasks], 3)
-    word = "thread" if len(tasks) == 1 else "threads"
-    return f"{word} {named} of a CPU"
-
-
-def _thread_text(task: TaskUse) -> str:
-    where = "the target's " if task.of == "target" else ""
-    return f"{where}{task.name} used {percent_text(task.share)}"
+def _threads(tasks: Sequence[TaskUse]) -> dict[str, Value]:
+    """Return the values of `thread gzip used 99 % of a CPU`, for one or a few threads."""
+    names = [("the target's " if task.of == "target" else "") + task.name for task in tasks]
+    if len(tasks) == 1:
+        return {"thread": names[0], "share": Figure(tasks[0].share, "%")}
+    each = [
+        f"{name} used {percent_text(task.share)}" for name, task in zip(names, tasks, strict=True)
+    ]
+    return {"threads": list_text(each, 3)}
 
 
 def _alone(use: ResourceUse, cpu: CpuUse) -> bool:
@@ -409,7 +418,7 @@ def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
     found = cpu_shares(use)
     if found is None or found.neighbours is None:
         return None
-    waiting = _waiting_text(use, found)
+    waiting = _waiting(use, found)
     crowds = list(_program_groups(use, found))
     if not waiting or not crowds:
         return None
@@ -419,12 +428,14 @@ def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
         return None
     names = ", ".join((*_named(use), *_not_identified(worst.others, use)))
     some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
-    whom = f" ({some}{names})" if names else ""
-    evidence = (
-        f"other processes cost about {percent_text(cost)} of the elapsed time: they used "
-        f"{cpus_text(worst.others)} of {worst.count}{whom}, and {waiting}"
+    figures = states(
+        cost=Figure(cost, "%"),
+        used=Figure(worst.others, "CPUs"),
+        count=worst.count,
+        whom=f"{some}{names}" if names else None,
+        **waiting,
     )
-    return LimitReached("noisy-neighbour", "cpu", evidence)
+    return LimitReached("noisy-neighbour", "cpu", figures)
 
 
 def _cost(crowd: _ProgramGroup, use: ResourceUse, found: CpuShares) -> float:
@@ -506,19 +517,19 @@ def _fits(use: ResourceUse, found: CpuShares) -> bool:
     return use.working is not None and sum(use.working) <= found.count
 
 
-def _waiting_text(use: ResourceUse, found: CpuShares) -> str:
-    """Return a text about the trial's waiting for CPUs; empty if that is unknown.
+def _waiting(use: ResourceUse, found: CpuShares) -> dict[str, Value]:
+    """Return how much the trial waited for CPUs; empty if that is unknown.
 
     For short-lived processes only the run queue is known. A trial that wants half a
     CPU gets at least half a fair share, so one with less did not want it.
     """
     waiting = waited(use)
     if waiting is not None:
-        return f"its threads spent {percent_text(waiting)} of the time waiting for a CPU"
+        return {"waiting": Figure(waiting, "%")}
     runnable = use.cpu.runnable if use.cpu is not None else None
     if not found.full or runnable is None or runnable < t.QUEUED * found.count:
-        return ""
+        return {}
     fair = found.count / runnable
     if (found.trial or 0.0) < t.WANTED * fair:
-        return ""
-    return f"{runnable:.1f} tasks were runnable on {found.count}"
+        return {}
+    return {"runnable": runnable, "cpus": found.count}

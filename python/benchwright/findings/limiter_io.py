@@ -13,14 +13,8 @@ from benchwright.core.resource_use import (
     NetworkUse,
     ResourceUse,
 )
-from benchwright.core.text import (
-    byte_rate_text,
-    duration_text,
-    list_text,
-    percent_text,
-    plural,
-    size_text,
-)
+from benchwright.core.results import Figure, Value, states
+from benchwright.core.text import list_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.cpu_time import cpu_shares, whole_threads
 from benchwright.findings.limit import LimitReached, StatedCapacity
@@ -44,14 +38,14 @@ def swapping(use: ResourceUse) -> LimitReached | None:
         return None
     if not lacks_memory(use):
         return None
-    evidence = (
-        f"{size_text(memory.swapped_in)} read from swap, "
-        f"{size_text(memory.swapped_out)} written to swap, {byte_rate_text(moved)}"
-    )
     full = _full_group(use)
-    if full is not None:
-        evidence += f"; {_group_text(full)}"
-    return LimitReached("swapping", "memory" if full is None else full.path, evidence)
+    figures = states(
+        read=Figure(memory.swapped_in, "B"),
+        written=Figure(memory.swapped_out, "B"),
+        rate=Figure(moved, "B/s"),
+        **({} if full is None else _group(full)),
+    )
+    return LimitReached("swapping", "memory" if full is None else full.path, figures)
 
 
 def lacks_memory(use: ResourceUse) -> bool:
@@ -72,20 +66,21 @@ def memory_limit(use: ResourceUse, shot: Sequence[int] = ()) -> LimitReached | N
     kills = limit_kills(use, shot)
     if kills and (full is None or not full.oom_kills):
         cgroup, limit = kills[0].cgroup, kills[0].limit
-        size = f" of {size_text(limit)}" if limit else ""
-        names = list_text(list(dict.fromkeys(kill.name for kill in kills)), 3)
-        evidence = (
-            f"cgroup {cgroup} reached its limit{size}; the kernel killed "
-            f"{plural(len(kills), 'task')} because of it ({names})"
+        figures = states(
+            "kills",
+            cgroup=cgroup,
+            limit=Figure(limit, "B") if limit else None,
+            killed=len(kills),
+            names=list_text(list(dict.fromkeys(kill.name for kill in kills)), 3),
         )
-        return LimitReached("memory-limit", cgroup, evidence, event=True)
+        return LimitReached("memory-limit", cgroup, figures, event=True)
     if full is None:
         return None
     missed = _missed(use, full)
     if not missed:
         return None
-    evidence = f"{_group_text(full)}; {missed}"
-    return LimitReached("memory-limit", full.path, evidence, event=full.oom_kills > 0)
+    figures = states(**_group(full), **missed)
+    return LimitReached("memory-limit", full.path, figures, event=full.oom_kills > 0)
 
 
 def limit_kills(use: ResourceUse, shot: Sequence[int] = ()) -> list[MemoryKill]:
@@ -118,26 +113,27 @@ def _full_group(use: ResourceUse) -> CgroupUse | None:
     return max(full, key=lambda group: group.memory_limit_hits, default=None)
 
 
-def _group_text(group: CgroupUse) -> str:
-    return (
-        f"cgroup {group.path} used {size_text(group.memory_max or 0)} of "
-        f"{size_text(group.memory_limit or 0)} and reached its limit "
-        f"{plural(group.memory_limit_hits, 'time')}"
-    )
+def _group(group: CgroupUse) -> dict[str, Value]:
+    return {
+        "cgroup": group.path,
+        "memory": Figure(group.memory_max or 0, "B"),
+        "limit": Figure(group.memory_limit or 0, "B"),
+        "times": group.memory_limit_hits,
+    }
 
 
-def _missed(use: ResourceUse, group: CgroupUse) -> str:
-    """Return a text about the effect of a lack of memory; empty if there was none."""
+def _missed(use: ResourceUse, group: CgroupUse) -> dict[str, Value]:
+    """Return the effect of a lack of memory; empty if there was none."""
     if group.oom_kills:
-        return f"the kernel killed {plural(group.oom_kills, 'task')} because of it"
+        return {"killed": group.oom_kills}
     memory = use.memory
     if memory is None:
-        return ""
+        return {}
     if memory.refaults / use.seconds >= t.REFAULTS_PER_S:
-        return f"{plural(memory.refaults, 'page')} read again after eviction"
+        return {"pages": memory.refaults}
     if memory.pressure is not None and memory.pressure >= t.PRESSURE:
-        return f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
-    return ""
+        return {"pressure": Figure(memory.pressure, "%")}
+    return {}
 
 
 def memory_pressure(use: ResourceUse) -> LimitReached | None:
@@ -146,17 +142,12 @@ def memory_pressure(use: ResourceUse) -> LimitReached | None:
     if memory is None:
         return None
     killed = _killed_for_all(memory, use)
-    if killed:
-        evidence = (
-            f"the kernel killed {plural(killed, 'task')} because the machine had no memory left"
-        )
-    else:
-        evidence = _pressure_text(memory, use)
-    if not evidence:
+    shown: dict[str, Value] = {"killed": killed} if killed else _pressure(memory, use)
+    if not shown:
         return None
-    left = f"{size_text(memory.available_min)} of {size_text(memory.total)} available"
-    evidence = f"{evidence}; at least {left}"
-    return LimitReached("memory-pressure", "memory", evidence, event=killed > 0)
+    left, total = Figure(memory.available_min, "B"), Figure(memory.total, "B")
+    figures = states(**shown, left=left, memory=total)
+    return LimitReached("memory-pressure", "memory", figures, event=killed > 0)
 
 
 def _killed_for_all(memory: MemoryUse, use: ResourceUse) -> int:
@@ -169,16 +160,15 @@ def _killed_for_all(memory: MemoryUse, use: ResourceUse) -> int:
     return max(memory.oom_kills - of_groups, 0) if short or use.losses is None else 0
 
 
-def _pressure_text(memory: MemoryUse, use: ResourceUse) -> str:
+def _pressure(memory: MemoryUse, use: ResourceUse) -> dict[str, Value]:
+    """Return how much tasks lacked memory; empty if they did not."""
     if not lacks_memory(use):
-        return ""
+        return {}
     if memory.pressure is not None:
-        if memory.pressure < t.PRESSURE:
-            return ""
-        return f"tasks waited for memory {percent_text(memory.pressure)} of the time (PSI)"
+        return {} if memory.pressure < t.PRESSURE else {"pressure": Figure(memory.pressure, "%")}
     if memory.scanned_direct / use.seconds < t.DIRECT_SCANS_PER_S:
-        return ""
-    return f"tasks scanned {memory.scanned_direct:,} pages for free memory"
+        return {}
+    return {"scanned": memory.scanned_direct}
 
 
 # -- The limit of a link: the traffic of its interface compared with its speed ---------
@@ -202,11 +192,14 @@ def network_limit(
     if not reached:
         return None
     share, network, direction, moved, most = max(reached, key=lambda one: one[0])
-    evidence = (
-        f"{network.name} {direction} {byte_rate_text(moved)} on the wire, "
-        f"{percent_text(share)} of {byte_rate_text(most)}"
+    figures = states(
+        link=network.name,
+        direction=direction,
+        moved=Figure(moved, "B/s"),
+        share=Figure(share, "%"),
+        speed=Figure(most, "B/s"),
     )
-    return LimitReached("network-limit", network.name, evidence)
+    return LimitReached("network-limit", network.name, figures)
 
 
 def speed_of(network: NetworkUse, capacities: Sequence[StatedCapacity]) -> float | None:
@@ -241,19 +234,21 @@ def _directions(network: NetworkUse) -> tuple[tuple[str, float], ...]:
 def io_throttle(use: ResourceUse) -> LimitReached | None:
     """Return the limit of a cgroup on I/O that was reached."""
     reached = [
-        (share, group, text)
+        (share, group, values)
         for group in use.cgroups
         for limit in group.io_limits
-        for share, text in _io_limit_reached(limit, use)
+        for share, values in _io_limit_reached(limit, use)
     ]
     if not reached:
         return None
-    _share, group, text = max(reached, key=lambda one: one[0])
-    return LimitReached("io-throttled", group.path, f"{text} of cgroup {group.path}")
+    _share, group, values = max(reached, key=lambda one: one[0])
+    return LimitReached("io-throttled", group.path, states(**values, cgroup=group.path))
 
 
-def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float, str]]:
-    """Yield the limits of one device that were reached: share of the limit, and text."""
+def _io_limit_reached(
+    limit: IoLimit, use: ResourceUse
+) -> Iterator[tuple[float, dict[str, Value | None]]]:
+    """Yield the limits of one device that were reached: share of the limit, and values."""
     disk = next((disk for disk in use.disks if disk.name == limit.name), None)
     if disk is None or not is_own(disk, use) or (active := _active(disk)) < t.ACTIVE:
         return
@@ -262,16 +257,24 @@ def _io_limit_reached(limit: IoLimit, use: ResourceUse) -> Iterator[tuple[float,
     least = t.IO_LIMIT
     if use.io_pressure is not None and use.io_pressure >= t.IO_LIMIT_PRESSURE:
         least = t.IO_LIMIT_WAITING
-    for what, rate, most, shown in (
-        ("read", disk.read_bytes_per_s, limit.read_bytes_per_s, byte_rate_text),
-        ("written", disk.write_bytes_per_s, limit.write_bytes_per_s, byte_rate_text),
-        ("reads/s", disk.reads_per_s, limit.reads_per_s, "{:.4g}".format),
-        ("writes/s", disk.writes_per_s, limit.writes_per_s, "{:.4g}".format),
+    for what, rate, most, unit in (
+        ("read", disk.read_bytes_per_s, limit.read_bytes_per_s, "B/s"),
+        ("written", disk.write_bytes_per_s, limit.write_bytes_per_s, "B/s"),
+        ("reads/s", disk.reads_per_s, limit.reads_per_s, ""),
+        ("writes/s", disk.writes_per_s, limit.writes_per_s, ""),
     ):
         achieved = rate / active
         if most and least <= achieved / most <= t.IO_LIMIT_ABOVE:
-            text = f"{disk.name}: {shown(achieved)} {what}{_part(active)}, with a limit of {shown(most)}"
-            yield achieved / most, text
+            yield (
+                achieved / most,
+                {
+                    "disk": disk.name,
+                    "achieved": Figure(achieved, unit),
+                    "what": what,
+                    "active": _part(active),
+                    "limit": Figure(most, unit),
+                },
+            )
 
 
 def disk_saturated(use: ResourceUse) -> LimitReached | None:
@@ -282,7 +285,18 @@ def disk_saturated(use: ResourceUse) -> LimitReached | None:
     if not busy:
         return None
     worst = max(busy, key=lambda disk: (disk.queue * disk.busy, disk.name))
-    return LimitReached("disk-saturated", worst.name, _disk_text(worst))
+    active = _active(worst)
+    figures = states(
+        disk=worst.name,
+        busy=Figure(min(worst.busy / active, 1.0), "%"),
+        queue=worst.queue / active,
+        response=None if worst.response_s is None else Figure(worst.response_s, "s"),
+        active=_part(active),
+        reads=worst.reads_per_s,
+        writes=worst.writes_per_s,
+        rate=Figure(worst.read_bytes_per_s + worst.write_bytes_per_s, "B/s"),
+    )
+    return LimitReached("disk-saturated", worst.name, figures)
 
 
 def _is_saturated(disk: DiskUse, use: ResourceUse) -> bool:
@@ -297,29 +311,14 @@ def _is_saturated(disk: DiskUse, use: ResourceUse) -> bool:
     return busy >= t.DISK_BUSY_ALONE and _waits_for_io(use)
 
 
-def _part(active: float) -> str:
-    """Return a text about the part of the window that figures refer to; empty for nearly all."""
-    return (
-        ""
-        if active >= 0.95
-        else f" during the {percent_text(active)} of the time in which it was used"
-    )
+def _part(active: float) -> Figure | None:
+    """Return the part of the window that figures refer to; None for nearly all."""
+    return None if active >= 0.95 else Figure(active, "%")
 
 
 def _active(disk: DiskUse) -> float:
     """Return the share of the window in which a disk was used; 1 if not reported."""
     return 1.0 if disk.active is None else min(disk.active, 1.0)
-
-
-def _disk_text(disk: DiskUse) -> str:
-    active, response = _active(disk), ""
-    if disk.response_s is not None:
-        response = f", {duration_text(disk.response_s)} a request"
-    return (
-        f"{disk.name} busy {percent_text(min(disk.busy / active, 1.0))} with "
-        f"{disk.queue / active:.1f} requests in flight{response}{_part(active)}; {disk.reads_per_s:.4g} reads/s, {disk.writes_per_s:.4g} writes/s, "
-        f"{byte_rate_text(disk.read_bytes_per_s + disk.write_bytes_per_s)}"
-    )
 
 
 def _cpu_bound(use: ResourceUse) -> bool:
@@ -382,27 +381,25 @@ def disk_stalled(use: ResourceUse) -> LimitReached | None:
     if not still:
         return None
     worst = max(still, key=lambda disk: disk.longest_stall_s)
-    evidence = (
-        f"{worst.name} completed no request for {duration_text(worst.longest_stall_s)} with "
-        f"requests in flight, in a window of {duration_text(use.seconds)}"
+    figures = states(
+        disk=worst.name, stall=Figure(worst.longest_stall_s, "s"), window=Figure(use.seconds, "s")
     )
-    return LimitReached("disk-stalled", worst.name, evidence)
+    return LimitReached("disk-stalled", worst.name, figures)
 
 
 def file_limit(use: ResourceUse) -> LimitReached | None:
     """Return the process, or the machine, at its limit of open files."""
     files = use.files
     if files is not None and files.limit and files.open >= t.FILES_FULL * files.limit:
-        evidence = f"{files.name} ({files.pid}) had {files.open:,} of {files.limit:,} files open"
-        return LimitReached("fd-limit", files.name, evidence)
+        figures = states(who=files.name, pid=str(files.pid), open=files.open, limit=files.limit)
+        return LimitReached("fd-limit", files.name, figures)
     if use.files_of_machine is None:
         return None
     opened, limit = use.files_of_machine
     if not limit or opened < t.FILES_FULL * limit:
         return None
-    return LimitReached(
-        "fd-limit", "machine", f"the machine had {opened:,} of {limit:,} files open"
-    )
+    figures = states(who="the machine", open=opened, limit=limit)
+    return LimitReached("fd-limit", "machine", figures)
 
 
 def process_limit(use: ResourceUse) -> LimitReached | None:
@@ -411,8 +408,8 @@ def process_limit(use: ResourceUse) -> LimitReached | None:
     if not full:
         return None
     worst = full[0]
-    evidence = f"cgroup {worst.path} had {worst.pids_max:,} of {worst.pids_limit:,} tasks"
-    return LimitReached("pids-limit", worst.path, evidence)
+    figures = states(cgroup=worst.path, tasks=worst.pids_max, limit=worst.pids_limit)
+    return LimitReached("pids-limit", worst.path, figures)
 
 
 def _pids_full(group: CgroupUse) -> bool:

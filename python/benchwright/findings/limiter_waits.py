@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchwright.core.resource_use import ResourceUse, WaitUse
-from benchwright.core.text import duration_text, list_text, percent_text, plural
+from benchwright.core.results import Figure, FindingFigures, Value, states
+from benchwright.core.text import duration_text, list_text, percent_text
 from benchwright.findings import thresholds as t
+from benchwright.findings.codes import SLEPT, WAITED
 from benchwright.findings.limit import LimitReached
 from benchwright.findings.programs import is_generator
+from benchwright.findings.sentence import sentence
 
 WAIT_CODES = {
     "disk": "waits-for-disk",
@@ -36,17 +39,22 @@ def waits(use: ResourceUse) -> Iterator[LimitReached]:
         code = WAIT_CODES.get(_kind(wait, use))
         least = max(t.WAITS_MOST * (1.0 - ready), t.WAITS_SOME)
         if code is not None and wait.share >= least:
-            yield LimitReached(code, wait.what or wait.name, _wait_text(wait, use))
+            yield LimitReached(code, wait.what or wait.name, _statement(wait, use))
 
 
-def waits_text(use: ResourceUse) -> str:
-    """Return a text about what the trial waited for; empty if it hardly waited, or if that is not
-    known."""
+def what_it_waited_for(use: ResourceUse) -> dict[str, Value]:
+    """Return what the trial waited for, as values of WAITED or SLEPT, or as `waits`, a text; empty
+    if it hardly waited, or if that is not known."""
     off = use.off_cpu
     if off is None or off.share < t.WAITS_SOME:
-        return ""
-    told = [_wait_text(wait, use) for wait in off.waits if wait.share >= t.WAITS_SOME / 2]
-    return list_text(told) if told else f"it waited {percent_text(off.share)} of the time"
+        return {}
+    waited = [wait for wait in off.waits if wait.share >= t.WAITS_SOME / 2]
+    if len(waited) == 1:
+        return _statement(waited[0], use).named
+    each = [_wait_text(wait, use) for wait in waited]
+    return {
+        "waits": list_text(each) if each else f"it waited {percent_text(off.share)} of the time"
+    }
 
 
 def _kind(wait: WaitUse, use: ResourceUse) -> str:
@@ -60,6 +68,10 @@ def _kind(wait: WaitUse, use: ResourceUse) -> str:
 
 def _wait_text(wait: WaitUse, use: ResourceUse) -> str:
     """Return `waited 91 % of the time for locks (python3 in futex; 20 samples)`."""
+    return sentence(SLEPT if _kind(wait, use) == "sleep" else WAITED, _statement(wait, use))
+
+
+def _statement(wait: WaitUse, use: ResourceUse) -> FindingFigures:
     assert use.off_cpu is not None
     kind = _kind(wait, use)
     where = f"{wait.name} in {wait.call or wait.channel}"
@@ -76,14 +88,16 @@ def _wait_text(wait: WaitUse, use: ResourceUse) -> str:
     disk, each = _disk_texts(wait, use)
     if kind == "disk" and each:
         where = f"{each}; {where}"
-    where += f"; {plural(use.off_cpu.samples, 'sample')}"
-    share = f"{percent_text(min(wait.share, 1.0))} of the time"
-    if kind == "sleep":
-        return f"slept {share} ({where})"
     whom = {"disk": disk, "network": _peer_text(wait.what), "locks": "locks", "pipe": "a pipe"}.get(
         kind, _other_text(wait)
     )
-    return f"waited {share} for {whom} ({where})"
+    share = Figure(min(wait.share, 1.0), "%")
+    return states(
+        **{"slept" if kind == "sleep" else "share": share},
+        whom=None if kind == "sleep" else whom,
+        detail=where,
+        samples=use.off_cpu.samples,
+    )
 
 
 def _disk_texts(wait: WaitUse, use: ResourceUse) -> tuple[str, str]:

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from benchwright.core.observation import CpuProfile, Trial
-from benchwright.core.results import Finding
-from benchwright.core.text import plural, was
+from benchwright.core.results import Finding, states
 from benchwright.feature import recorded_by
 from benchwright.findings.codes import make_finding
 
@@ -21,11 +20,8 @@ def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
     """Return the note that trials were profiled; empty without profiles."""
     if not profiles:
         return []
-    number, hertz = len(profiles), profiles[0].hertz
-    evidence = (
-        f"{plural(number, 'trial')} {was(number)} profiled, {hertz} samples a second of each CPU"
-    )
-    return [make_finding("profiled", subject, evidence)]
+    shown = states(trials=len(profiles), hertz=profiles[0].hertz)
+    return [make_finding("profiled", subject, shown)]
 
 
 # --------------------------------------------------------------------------------------

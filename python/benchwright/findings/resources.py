@@ -19,17 +19,17 @@ from benchwright.core.resource_use import (
     KernelMessage,
     ResourceUse,
 )
-from benchwright.core.results import Finding, Severity
+from benchwright.core.results import Figure, Finding, FindingFigures, Severity, Value, states
 from benchwright.core.text import cpus_text, epochs_text, plural, size_text
 from benchwright.findings import sanity
 from benchwright.findings import thresholds as t
-from benchwright.findings.codes import make_finding
+from benchwright.findings.codes import in_trials, make_finding
 from benchwright.findings.limit import StatedCapacity
 from benchwright.findings.limiter import WatchedWindow, counts, named_limits, showing, windows_of
-from benchwright.findings.limiter_cpu import cpu_steal, steal_text, stolen
+from benchwright.findings.limiter_cpu import cpu_steal, steal_statement, stolen
 from benchwright.findings.limiter_io import limit_kills, uses_disk
 from benchwright.findings.programs import is_generator, is_server
-from benchwright.findings.sanity import Claims, Figure, coarse_text, grain_text, start_text
+from benchwright.findings.sanity import Claims, ReportedMetric, coarse_times, grain_of, mostly_start
 from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.metric_rules import MetricRules
 
@@ -37,8 +37,8 @@ from benchwright.stats.metric_rules import MetricRules
 # Findings about the machine itself: messages, frequency, heat, lost packets,
 # changes.
 #
-# Each function of a window returns its evidence as text, empty if there is none. A figure that the
-# machine does not report is no evidence.
+# Each function of a window returns its evidence, None if there is none. A figure that the machine
+# does not report is no evidence.
 
 _KILL_OF_CGROUP = r"memory cgroup out of memory|CONSTRAINT_MEMCG"
 _KILL_OF_ANY = r"Out of memory|oom-kill|oom_reaper"
@@ -200,19 +200,17 @@ def uses_network(use: ResourceUse) -> bool:
     )
 
 
-def frequency_within(use: ResourceUse) -> str:
+def frequency_within(use: ResourceUse) -> FindingFigures | None:
     """Return the evidence that the frequency of busy CPUs changed much within a window."""
     clock = use.clock
     if clock is None or not clock.frequency_min or not clock.frequency_max:
-        return ""
+        return None
     if clock.frequency_min >= (1 - t.FREQUENCY_WITHIN) * clock.frequency_max:
-        return ""
-    return (
-        f"busy CPUs ran at {clock.frequency_min / 1e9:.2f} to {clock.frequency_max / 1e9:.2f} GHz"
-    )
+        return None
+    return states(frequency=Figure(clock.frequency_min / 1e9, "GHz", clock.frequency_max / 1e9))
 
 
-def frequency_between(uses: Sequence[ResourceUse]) -> str:
+def frequency_between(uses: Sequence[ResourceUse]) -> FindingFigures | None:
     """Return the evidence that the mean frequency differs between windows."""
     means = [
         use.clock.frequency_mean
@@ -220,36 +218,34 @@ def frequency_between(uses: Sequence[ResourceUse]) -> str:
         if use.clock is not None and use.clock.frequency_mean
     ]
     if len(means) < 2 or min(means) >= (1 - t.FREQUENCY_BETWEEN) * max(means):
-        return ""
-    low, high = min(means) / 1e9, max(means) / 1e9
-    return f"the mean frequency of busy CPUs was {low:.2f} GHz in one trial and {high:.2f} GHz in another"
+        return None
+    low, high = Figure(min(means) / 1e9, "GHz"), Figure(max(means) / 1e9, "GHz")
+    return states("between", low=low, high=high)
 
 
-def heat(use: ResourceUse) -> str:
+def heat(use: ResourceUse) -> FindingFigures | None:
     """Return the evidence that a CPU was throttled because of heat."""
     clock = use.clock
     if clock is None or not clock.thermal_throttles:
-        return ""
-    text = f"slowed down by heat {plural(clock.thermal_throttles, 'time')}"
-    if clock.temperature_max is not None:
-        text += f", at up to {clock.temperature_max:.0f} degrees C"
-    return text
+        return None
+    return states(times=clock.thermal_throttles, temperature=clock.temperature_max)
 
 
-def steal_evidence(use: ResourceUse) -> str:
+def steal_evidence(use: ResourceUse) -> FindingFigures | None:
     """Return the evidence of CPU steal that is too low to be the limit."""
     share = stolen(use, t.STEAL_DOUBT_CORES)
     if share is None or share < t.STEAL_DOUBT or cpu_steal(use) is not None:
-        return ""
-    return steal_text(use, share)
+        return None
+    return steal_statement(use, share)
 
 
-def lost_packets(use: ResourceUse) -> str:
+def lost_packets(use: ResourceUse) -> FindingFigures | None:
     """Return the evidence of packets that the trial's own sockets lost, and that interfaces and the
     machine dropped while the trial used the network."""
     if not uses_network(use):
-        return ""
-    return "; ".join([*_interfaces(use), *_sockets(use)])
+        return None
+    found = states(interfaces="; ".join(_interfaces(use)), **_sockets(use))
+    return found if found.values else None
 
 
 def _interfaces(use: ResourceUse) -> Iterator[str]:
@@ -261,33 +257,37 @@ def _interfaces(use: ResourceUse) -> Iterator[str]:
             yield f"{network.name}: {plural(network.dropped, 'packet')} dropped"
 
 
-def _sockets(use: ResourceUse) -> Iterator[str]:
+def _sockets(use: ResourceUse) -> dict[str, Value]:
     machine, own = use.sockets, use.losses
+    lost: dict[str, Value] = {}
     if own is None or own.absent:
         # Whose segments these were is not known: the trial uses the network, and may be one of
         # several programs.
         if machine is not None:
             sent = machine.segments_out + machine.retransmits
-            yield from _losses(
+            lost = _losses(
                 machine.retransmits,
                 sent,
                 max(machine.listen_overflows, machine.listen_drops),
                 machine.receive_errors,
             )
     else:
-        yield from _losses(own.retransmits, own.segments_out, own.listen_drops, own.datagram_drops)
+        lost = _losses(own.retransmits, own.segments_out, own.listen_drops, own.datagram_drops)
     if machine is not None and machine.softnet_dropped:
-        yield f"{plural(machine.softnet_dropped, 'packet')} dropped before the network stack"
+        lost["early"] = machine.softnet_dropped
+    return lost
 
 
-def _losses(again: int, sent: int, connections: int, datagrams: int) -> Iterator[str]:
-    """Yield what sockets lost; `sent` are segments, with those sent again."""
+def _losses(again: int, sent: int, connections: int, datagrams: int) -> dict[str, Value]:
+    """Return what sockets lost; `sent` are segments, with those sent again."""
+    lost: dict[str, Value] = {}
     if again >= max(t.LOST_FEWEST, t.LOST_PACKETS * sent):
-        yield f"{plural(again, 'segment')} of {sent:,} sent again"
+        lost |= {"again": again, "sent": sent}
     if connections:
-        yield f"{plural(connections, 'connection')} dropped by full listen queues"
+        lost["connections"] = connections
     if datagrams >= t.LOST_FEWEST:
-        yield f"{plural(datagrams, 'datagram')} lost to full receive buffers"
+        lost["datagrams"] = datagrams
+    return lost
 
 
 def changed(uses: Sequence[ResourceUse]) -> str:
@@ -337,12 +337,12 @@ def _limits_of(group: CgroupUse, disks: Sequence[str]) -> Iterator[tuple[str, st
             yield f"{field} limit on {name}", shown
 
 
-def not_allowed(use: ResourceUse) -> str:
+def not_allowed(use: ResourceUse) -> FindingFigures | None:
     """Return what could not be observed without permission."""
     names = [
         what for what, why in use.absent if "ermission denied" in why or "not permitted" in why
     ]
-    return f"not visible without permission: {', '.join(names)}" if names else ""
+    return states(what=f"not visible without permission: {', '.join(names)}") if names else None
 
 
 def reason_not_watched(use: ResourceUse) -> str:
@@ -359,16 +359,23 @@ def reason_not_watched(use: ResourceUse) -> str:
 # Purpose: one call for examine.py. One finding per cause, naming its epochs. Decision: limits and
 # lasting findings must hold for most of the watched time; errors are reported wherever they occur.
 
-_ANYWHERE: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (
+
+def _why_not(use: ResourceUse) -> FindingFigures | None:
+    why = reason_not_watched(use)
+    return states(what=why) if why else None
+
+
+_ANYWHERE: tuple[
+    tuple[str, Callable[[ResourceUse], FindingFigures | None], Severity | None], ...
+] = (
     ("thermal", heat, None),
     ("frequency-changed", frequency_within, None),
     ("network-errors", lost_packets, None),
-    ("not-watched", reason_not_watched, None),
+    ("not-watched", _why_not, None),
     ("not-watched", not_allowed, None),
 )
-_REMEDIES: dict[Callable[[ResourceUse], str], str] = {
-    reason_not_watched: "What limited these trials is unknown. Remove the reason, and run them "
-    "again.",
+_REMEDIES: dict[Callable[[ResourceUse], FindingFigures | None], str] = {
+    _why_not: "What limited these trials is unknown. Remove the reason, and run them again.",
     not_allowed: "Run bw as a user with permission to read these (root), if you need them.",
 }
 """Remedies of evidence to which that of its code does not apply."""
@@ -377,10 +384,10 @@ _CHANGED = (
     "as it is now, and run again."
 )
 """Of a change between trials, which captures at the start and the end may not show."""
-_MOSTLY: tuple[tuple[str, Callable[[ResourceUse], str], Severity | None], ...] = (
+_MOSTLY: tuple[tuple[str, Callable[[ResourceUse], FindingFigures | None], Severity | None], ...] = (
     ("steal", steal_evidence, Severity.NOTE),
 )
-_BETWEEN: tuple[tuple[str, Callable[[Sequence[ResourceUse]], str]], ...] = (
+_BETWEEN: tuple[tuple[str, Callable[[Sequence[ResourceUse]], str | FindingFigures | None]], ...] = (
     ("environment-changed-between-trials", changed),
     ("frequency-changed", frequency_between),
 )
@@ -410,11 +417,11 @@ def resource_findings(
     ]
 
 
-def figures_of(observed: Sequence[TrialValues], book: MetricRules) -> tuple[Figure, ...]:
+def figures_of(observed: Sequence[TrialValues], book: MetricRules) -> tuple[ReportedMetric, ...]:
     """Return the medians of the test's own metrics, not those of getrusage."""
     found = metric_columns(observed, book)
     return tuple(
-        Figure(name, median(found[name].values), book.row(name).unit)
+        ReportedMetric(name, median(found[name].values), book.row(name).unit)
         for name in book.shown(found)
         if not book.row(name).computed
     )
@@ -431,7 +438,7 @@ def limit_findings(
         make_finding(
             named_limit.limit.code,
             name,
-            f"{named_limit.limit.evidence}{where(named_limit.epochs, total)}",
+            _within(named_limit.limit.figures, named_limit.epochs, total),
         )
         for named_limit in named_limits(windows, capacities)
     ]
@@ -441,20 +448,20 @@ def window_findings(name: str, windows: Sequence[WatchedWindow], total: int) -> 
     """Return the findings from single windows and from differences between windows."""
     found = _kernel_findings(name, windows, total)
     for code, evidence_of, severity in _ANYWHERE:
-        text, epochs = showing(windows, evidence_of)
-        if text:
-            one = make_finding(code, name, text + where(epochs, total), severity)
+        shown, epochs = showing(windows, evidence_of)
+        if shown is not None:
+            one = make_finding(code, name, _within(shown, epochs, total), severity)
             remedy = _REMEDIES.get(evidence_of, one.remedy)
             found.append(msgspec.structs.replace(one, remedy=remedy))
     for code, evidence_of, severity in _MOSTLY:
-        text, epochs = showing(windows, evidence_of, mostly=True)
-        if text:
-            found.append(make_finding(code, name, text + where(epochs, total), severity))
+        shown, epochs = showing(windows, evidence_of, mostly=True)
+        if shown is not None:
+            found.append(make_finding(code, name, _within(shown, epochs, total), severity))
     told = {finding.code for finding in found}
     for code, between in _BETWEEN:
-        text = between([window.use for window in windows])
-        if text and code not in told:
-            one = make_finding(code, name, text)
+        evidence = between([window.use for window in windows])
+        if evidence and code not in told:
+            one = make_finding(code, name, evidence)
             remedy = _CHANGED if between is changed else one.remedy
             found.append(msgspec.structs.replace(one, remedy=remedy))
     return found
@@ -478,8 +485,9 @@ def _kernel_findings(name: str, windows: Sequence[WatchedWindow], total: int) ->
             continue
         epochs = tuple(dict.fromkeys(e for _, within in messages for e in within))
         kernel_messages = [message for message, _ in messages]
-        text = _messages_text(kernel_messages, tells_trial=len(epochs) > 1)
-        one = make_finding("errors-in-kernel-log", name, text + where(epochs, total), severity)
+        shown = _messages(kernel_messages, tells_trial=len(epochs) > 1)
+        evidence = _within(shown, epochs, total)
+        one = make_finding("errors-in-kernel-log", name, evidence, severity)
         remedy = _OF_OTHERS
         if chosen is _errors:
             remedy = _remedy(_gravest(kernel_messages).text) or one.remedy
@@ -498,43 +506,43 @@ def _gravest(messages: Sequence[KernelMessage]) -> KernelMessage:
     return min(messages, key=lambda one: (one.level, one.epoch, one.at_s))
 
 
-def _messages_text(messages: Sequence[KernelMessage], *, tells_trial: bool) -> str:
+def _messages(messages: Sequence[KernelMessage], *, tells_trial: bool) -> FindingFigures:
     """Return the gravest message with the number of the others."""
     first = _gravest(messages)
-    after = f"{max(first.in_trial_s if first.epoch else first.at_s, 0):.1f} s"
-    if first.epoch and tells_trial:
-        after += f" of trial {first.epoch}"
-    others = len(messages) - 1
-    more = f" and {plural(others, 'more message')}" if others else ""
-    return f"the kernel logged {first.text!r} after {after}{more}"
+    return states(
+        message=repr(first.text),
+        after=Figure(max(first.in_trial_s if first.epoch else first.at_s, 0), "s"),
+        trial=first.epoch if first.epoch and tells_trial else None,
+        more=len(messages) - 1 or None,
+    )
 
 
 def _figure_findings(
     name: str,
     windows: Sequence[WatchedWindow],
     total: int,
-    figures: Sequence[Figure],
+    figures: Sequence[ReportedMetric],
     stated: Claims,
 ) -> Iterator[Finding]:
     """Yield findings about implausible figures."""
     uses = [window.use for window in windows]
-    text, epochs = showing(windows, sanity.from_cache, mostly=True)
-    if text:
+    shown, epochs = showing(windows, sanity.from_cache, mostly=True)
+    if shown is not None:
         storage = any(map(sanity.about_storage, uses)) or any(
             sanity.implied(figure, stated) is not None for figure in figures
         )
         severity = None if storage else Severity.NOTE
-        evidence = text + where(epochs, total)
+        evidence = _within(shown, epochs, total)
         yield make_finding("answered-from-cache", name, evidence, severity)
     for figure in figures:
-        text = sanity.exceeded(figure, stated, uses)
-        if text:
-            yield make_finding("exceeds-known-limit", name, text)
-    text, epochs = showing(
+        exceeded = sanity.exceeded(figure, stated, uses)
+        if exceeded is not None:
+            yield make_finding("exceeds-known-limit", name, exceeded)
+    shown, epochs = showing(
         windows, lambda use: sanity.io_size(use, stated.operation_bytes), mostly=True
     )
-    if text:
-        yield make_finding("io-size-not-as-claimed", name, text + where(epochs, total))
+    if shown is not None:
+        yield make_finding("io-size-not-as-claimed", name, _within(shown, epochs, total))
 
 
 def _too_short(
@@ -547,20 +555,20 @@ def _too_short(
     found = metric_columns(observed, book)
     if clock_s:
         elapsed = found["elapsed"].values if "elapsed" in found else ()
-        if text := coarse_text(elapsed, clock_s):
-            yield make_finding("work-too-short-for-the-clock", name, text)
+        if coarse := coarse_times(elapsed, clock_s):
+            yield make_finding("work-too-short-for-the-clock", name, coarse)
     declared = [metric for metric in book.declared if metric in found]
     if "elapsed" in found and not declared:
-        text = start_text(trials, found["elapsed"].values)
-        if text:
-            yield make_finding("work-too-short-for-the-clock", name, text)
+        start = mostly_start(trials, found["elapsed"].values)
+        if start is not None:
+            yield make_finding("work-too-short-for-the-clock", name, start)
     known = ("user", "system", *(("elapsed",) if clock_s else ()))
     for metric in book.shown(found):
         row = book.row(metric)
         if not row.computed and metric not in known:
-            text = grain_text(metric, row.unit, found[metric].values)
-            if text:
-                yield make_finding("work-too-short-for-the-clock", name, text)
+            grain = grain_of(metric, row.unit, found[metric].values)
+            if grain is not None:
+                yield make_finding("work-too-short-for-the-clock", name, grain)
 
 
 _PARTLY_WATCHED = (
@@ -579,13 +587,18 @@ def _partly_watched(
         return
     missed = [trial.epoch for trial in trials if counts(trial) and trial.epoch not in seen]
     if missed:
-        text = f"not watched: {epochs_text(missed, len(trials))}"
+        evidence = states("trials", **in_trials(missed, len(trials)))
         yield msgspec.structs.replace(
-            make_finding("not-watched", name, text), remedy=_PARTLY_WATCHED
+            make_finding("not-watched", name, evidence), remedy=_PARTLY_WATCHED
         )
 
 
-def where(epochs: Sequence[int], total: int) -> str:
+def _within(shown: FindingFigures, epochs: Sequence[int], total: int) -> FindingFigures:
+    """Return figures with the trials in which they show."""
+    return states(shown.form, **shown.named, where=_where(epochs, total))
+
+
+def _where(epochs: Sequence[int], total: int) -> str:
     """Return ` (trials 2, 5 (2 of 10))` or ` (all 10 trials)`; empty for a single trial."""
     if len(epochs) >= total:
         return f" (all {total} trials)" if total > 1 else ""

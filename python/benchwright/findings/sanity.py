@@ -14,14 +14,8 @@ from benchwright.core.observation import Trial
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.core.resource_use import NetworkUse, ResourceUse, TreeIo
-from benchwright.core.text import (
-    byte_rate_text,
-    duration_text,
-    list_text,
-    percent_text,
-    plural,
-    size_text,
-)
+from benchwright.core.results import Figure, FindingFigures, Value, states
+from benchwright.core.text import list_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.limit import StatedCapacity, unit_factor
 from benchwright.findings.limiter_io import speed_of
@@ -45,52 +39,46 @@ from benchwright.stats.resolution import resolution
 _TIMES = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
 
 
-def start_text(trials: Sequence[Trial], elapsed: Sequence[float]) -> str:
-    """Return the text that starting the command takes much of its time; empty if it does not.
+def mostly_start(trials: Sequence[Trial], elapsed: Sequence[float]) -> FindingFigures | None:
+    """Return that starting the command takes much of its time; None if it does not.
 
     `elapsed` has the seconds of the trials that count; empty for trials that no launcher started.
     """
     if not elapsed or not any(trial.processes for trial in trials):
-        return ""
+        return None
     middle = sorted(elapsed)[len(elapsed) // 2]
     share = t.START_S / max(middle, t.START_S)
     if share <= t.START_SHARE:
-        return ""
+        return None
+    taken = Figure(middle, "s")
     if share == 1:
-        return f"elapsed {duration_text(middle)}: hardly more than the start of a process takes"
-    return (
-        f"elapsed {duration_text(middle)}: starting a process takes about "
-        f"{duration_text(t.START_S)}, {percent_text(share)} of it"
-    )
+        return states("hardly", elapsed=taken)
+    return states("start", elapsed=taken, start=Figure(t.START_S, "s"), share=Figure(share, "%"))
 
 
-def coarse_text(elapsed: Sequence[float], clock_s: float) -> str:
-    """Return the text that the step in which times are written [s] is a large share of the shortest
-    of the trials that count; empty if it is not."""
+def coarse_times(elapsed: Sequence[float], clock_s: float) -> FindingFigures | None:
+    """Return that the step in which times are written [s] is a large share of the shortest of the
+    trials that count; None if it is not."""
     shortest = min(elapsed, default=math.inf)
     if shortest * t.GRAIN > clock_s:
-        return ""
-    return (
-        f"times are written in steps of {duration_text(clock_s)}, and elapsed is {duration_text(shortest)} in a "
-        "trial: user, system and what is computed of them are known no better"
-    )
+        return None
+    return states("coarse", step=Figure(clock_s, "s"), shortest=Figure(shortest, "s"))
 
 
-def grain_text(name: str, unit: str, values: Sequence[float]) -> str:
-    """Return the text that a time or a rate has large steps relative to its size; else empty."""
+def grain_of(name: str, unit: str, values: Sequence[float]) -> FindingFigures | None:
+    """Return that a time or a rate has large steps relative to its size; None if it has not."""
     kind = kind_of(name, unit)
     if not kind or len(values) < t.GRAIN_FEWEST or min(values) <= 0:
-        return ""
+        return None
     distinct = sorted(set(values))
     if 2 * len(distinct) > len(values):
-        return ""
+        return None
     scale = _TIMES.get(unit, 1.0)
     step = _step(values, distinct, scale) if kind == "time" else _rate_step(distinct)
     if step is None or step < t.GRAIN:
-        return ""
-    return (
-        f"{name} has {plural(len(distinct), 'different value')} in "
-        f"{len(values)} trials, in steps of {percent_text(step)}: the resolution of a clock"
+        return None
+    return states(
+        "grain", metric=name, values=len(distinct), trials=len(values), step=Figure(step, "%")
     )
 
 
@@ -187,7 +175,7 @@ _OPERATIONS = frozenset(
 _BONDS = ("bond", "team")
 
 
-class Figure(msgspec.Struct, frozen=True):
+class ReportedMetric(msgspec.Struct, frozen=True):
     """A reported metric of a test."""
 
     name: str
@@ -220,32 +208,34 @@ def with_sample(claims: Claims, sample: Pairs) -> Claims:
     return claims
 
 
-def from_cache(use: ResourceUse) -> str:
-    """Return the text that memory answered reads or writes; empty if it did not."""
-    parts = []
-    for io, whose in ((use.own_io, ""), (use.target_io, "the target: ")):
-        if io is not None:
-            parts += [f"{whose}{text}" for text in (_read(io, use), _written(io, use))]
-    return "; ".join(part for part in parts if part and not part.endswith(": "))
-
-
-def _amount(size: float, use: ResourceUse) -> str:
-    """Return a number of bytes; per trial if the window contains several trials."""
+def from_cache(use: ResourceUse) -> FindingFigures | None:
+    """Return that memory answered reads or writes; None if it did not. Of several trials, amounts
+    are per trial."""
+    found: dict[str, Value] = {}
     trials = use.epochs[1] - use.epochs[0] + 1
-    return size_text(size / trials) + (" per trial" if trials > 1 else "")
+    for io, whose in ((use.own_io, ""), (use.target_io, "target_")):
+        if io is not None:
+            if (reads := _read(io, use)) is not None:
+                asked, moved = reads
+                found[f"{whose}read"] = Figure(asked / trials, "B")
+                found[f"{whose}from_device"] = Figure(moved / trials, "B")
+                found[f"{whose}read_share"] = Figure(moved / asked, "%")
+            if (writes := _written(io, use)) is not None:
+                asked, moved = writes
+                found[f"{whose}written"] = Figure(asked / trials, "B")
+                found[f"{whose}to_device"] = Figure(moved / trials, "B")
+                found[f"{whose}written_share"] = Figure(moved / asked, "%")
+    return states(per=" per trial" if trials > 1 else None, **found) if found else None
 
 
-def _read(io: TreeIo, use: ResourceUse) -> str:
+def _read(io: TreeIo, use: ResourceUse) -> tuple[float, float] | None:
+    """Return the bytes that were read, and those of them that a device supplied; None if memory did
+    not answer."""
     received = sum(n.receive_bytes_per_s for n in use.networks) * use.seconds
     asked = io.read_chars - received
     if asked < t.CACHED_BYTES or io.read_bytes >= t.FROM_DEVICE * asked:
-        return ""
-    if _copies_zeros(io, use):
-        return ""
-    return (
-        f"{_amount(asked, use)} read by system calls, {_amount(io.read_bytes, use)} of it "
-        f"came from a device ({percent_text(io.read_bytes / asked)})"
-    )
+        return None
+    return None if _copies_zeros(io, use) else (asked, io.read_bytes)
 
 
 def _copies_zeros(io: TreeIo, use: ResourceUse) -> bool:
@@ -254,19 +244,16 @@ def _copies_zeros(io: TreeIo, use: ResourceUse) -> bool:
     return copies and io.written_chars >= 0.9 * io.read_chars
 
 
-def _written(io: TreeIo, use: ResourceUse) -> str:
+def _written(io: TreeIo, use: ResourceUse) -> tuple[float, float] | None:
+    """Return the bytes that were written, and those of them that reached a device; None if memory
+    did not take them."""
     sent = sum(n.send_bytes_per_s for n in use.networks if n.name != "lo") * use.seconds
     # Bytes on a network may belong to files: NFS and CIFS have no device here.
     asked = io.write_bytes - sent
     if asked < t.CACHED_BYTES or any(what == "disk" for what, _ in use.absent):
-        return ""
+        return None
     moved = sum(disk.write_bytes_per_s for disk in use.disks) * use.seconds
-    if moved >= t.FROM_DEVICE * asked:
-        return ""
-    return (
-        f"{_amount(asked, use)} written to files, {_amount(moved, use)} had reached a device "
-        f"when it ended ({percent_text(moved / asked)})"
-    )
+    return None if moved >= t.FROM_DEVICE * asked else (asked, moved)
 
 
 def about_storage(use: ResourceUse) -> bool:
@@ -274,7 +261,7 @@ def about_storage(use: ResourceUse) -> bool:
     return any(is_storage(task.name) for task in use.tasks)
 
 
-def implied(figure: Figure, claims: Claims) -> float | None:
+def implied(figure: ReportedMetric, claims: Claims) -> float | None:
     """Return the bandwidth that a figure is or implies [bytes/s]; None if it is neither."""
     factor = unit_factor(figure.unit) if figure.unit else None
     if factor is not None:
@@ -286,17 +273,19 @@ def implied(figure: Figure, claims: Claims) -> float | None:
     return figure.value * claims.operation_bytes
 
 
-def _is_rate(figure: Figure) -> bool:
+def _is_rate(figure: ReportedMetric) -> bool:
     if figure.unit:
         return figure.unit.lower() in _OPERATIONS
     return figure.name.lower() in _OPERATIONS or figure.name.endswith("_per_s")
 
 
-def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str:
-    """Return the text about the known limit that a figure exceeds; empty if there is none."""
+def exceeded(
+    figure: ReportedMetric, claims: Claims, uses: Sequence[ResourceUse]
+) -> FindingFigures | None:
+    """Return the known limit that a figure exceeds; None if there is none."""
     rate = implied(figure, claims)
     if rate is None or not rate > 0:
-        return ""
+        return None
     stated = [
         (capacity.bytes_per_s * _stated_ways(capacity, uses), f"{capacity.resource}, as stated")
         for capacity in claims.capacities
@@ -304,14 +293,19 @@ def exceeded(figure: Figure, claims: Claims, uses: Sequence[ResourceUse]) -> str
     limits = [*stated, *_detected(rate, claims, uses)]
     over = [(most, what) for most, what in limits if rate > t.EXCEEDS * most]
     if not over:
-        return ""
+        return None
     most, what = max(over)
-    how = "is"
+    each = None
     if claims.operation_bytes is not None and not unit_factor(figure.unit or "-"):
-        how = f"at {size_text(claims.operation_bytes)} each implies"
-    return (
-        f"{figure.name} {figure.value:.4g} {figure.unit} {how} {byte_rate_text(rate)}, over "
-        f"the {byte_rate_text(most)} of {what}"
+        each = Figure(claims.operation_bytes, "B")
+    return states(
+        metric=figure.name,
+        value=Figure(figure.value, figure.unit),
+        each=each,
+        how="is" if each is None else "implies",
+        rate=Figure(rate, "B/s"),
+        limit=Figure(most, "B/s"),
+        what=what,
     )
 
 
@@ -372,12 +366,12 @@ def _without_slaves(links: Sequence[NetworkUse]) -> list[NetworkUse]:
     return bonds if bonds and abs(moved - bonded) <= 0.1 * bonded else list(links)
 
 
-def io_size(use: ResourceUse, claimed: float | None) -> str:
-    """Return the text that I/O had another size than stated; empty if it had the stated size."""
+def io_size(use: ResourceUse, claimed: float | None) -> FindingFigures | None:
+    """Return that I/O had another size than stated; None if it had the stated size."""
     io = use.own_io
     if claimed is None or io is None:
-        return ""
-    told = [
+        return None
+    each = [
         (what, moved / calls)
         for what, moved, calls in (
             ("reads", io.read_chars, io.read_calls),
@@ -385,22 +379,26 @@ def io_size(use: ResourceUse, claimed: float | None) -> str:
         )
         if calls >= t.IO_SIZE_CALLS and moved >= 0.1 * (io.read_chars + io.written_chars)
     ]
-    wrong = [(what, size) for what, size in told if not _near(size, claimed)]
+    wrong = {what: Figure(size, "B") for what, size in each if not _near(size, claimed)}
     if not wrong:
-        return ""
-    called = " and ".join(f"{what} of {size_text(size)}" for what, size in wrong)
-    return f"stated as {size_text(claimed)} each, but {called} by system calls{_reached(use)}"
+        return None
+    return states(
+        stated=Figure(claimed, "B"),
+        **wrong,
+        joined=" and " if len(wrong) > 1 else None,
+        **_reached(use),
+    )
 
 
 def _near(size: float, claimed: float) -> bool:
     return claimed / t.IO_SIZE_FACTOR <= size <= claimed * t.IO_SIZE_FACTOR
 
 
-def _reached(use: ResourceUse) -> str:
-    """Return a text about the mean request size of the busiest disk."""
+def _reached(use: ResourceUse) -> dict[str, Value]:
+    """Return the mean request size of the busiest disk; empty if none was used."""
     disk = max(use.disks, key=lambda disk: disk.busy, default=None)
     if disk is None or not disk.reads_per_s + disk.writes_per_s:
-        return ""
+        return {}
     moved = disk.read_bytes_per_s + disk.write_bytes_per_s
     size = moved / (disk.reads_per_s + disk.writes_per_s)
-    return f", requests of {size_text(size)} to {disk.name}"
+    return {"requests": Figure(size, "B"), "disk": disk.name}

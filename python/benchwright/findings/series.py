@@ -9,17 +9,10 @@ from itertools import accumulate
 import msgspec
 
 from benchwright.core.plan import StoppingRule, UntilPrecise
-from benchwright.core.results import Finding, Severity, SlowRuns
-from benchwright.core.text import (
-    epochs_text,
-    exact_text,
-    p_text,
-    percent_text,
-    quantity_text,
-    signed_percent_text,
-)
+from benchwright.core.results import Figure, Finding, Severity, SlowRuns, Value, change, states
+from benchwright.core.text import exact_text, p_text, percent_text
 from benchwright.findings import thresholds as t
-from benchwright.findings.codes import make_finding
+from benchwright.findings.codes import in_trials, make_finding
 from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
 from benchwright.stats.dependence import dependence, inflation
 from benchwright.stats.distribution import Modes, Outlier, outlier_threshold, outliers, two_modes
@@ -80,20 +73,22 @@ def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:
     shift = abs(mean.value - rest)
     is_moved = one.is_mean and shift > t.MOVED_MEAN * mean.half_width
     worst = max(apart, key=lambda o: abs(o.score))
-    kind = "extreme" if any(o.extreme for o in apart) else "mild"
-    epochs = epochs_text([one.column.epochs[p] for p in places], len(values))
-    limit = outlier_threshold(len(values), t.LEVEL_OUTLIERS * one.share)
-    evidence = (
-        f"{one.column.name}: {kind} {'outlier' if len(apart) == 1 else 'outliers'} in {epochs}, "
-        f"up to {quantity_text(worst.value, one.unit)}, {abs(worst.score):.1f} scaled MADs "
-        f"{'above' if worst.score > 0 else 'below'} the median (threshold {limit:.1f}); "
-        f"mean {quantity_text(mean.value, one.unit)} with, {quantity_text(rest, one.unit)} without, median "
-        f"{quantity_text(median(values), one.unit)}"
+    is_first = places == list(range(len(places))) and one.column.epochs[0] == 1
+    shown = states(
+        "first" if is_first else "",
+        metric=one.column.name,
+        kind="extreme" if any(o.extreme for o in apart) else "mild",
+        **in_trials([one.column.epochs[p] for p in places], len(values)),
+        worst=Figure(worst.value, one.unit),
+        score=Figure(abs(worst.score), "scaled MADs"),
+        side="above" if worst.score > 0 else "below",
+        threshold=outlier_threshold(len(values), t.LEVEL_OUTLIERS * one.share),
+        mean=Figure(mean.value, one.unit),
+        without=Figure(rest, one.unit),
+        median=Figure(median(values), one.unit),
     )
-    if places == list(range(len(places))) and one.column.epochs[0] == 1:
-        evidence += "; no later trial is like that, so it can be a warm-up, or chance"
     severity = Severity.WARNING if is_moved else None
-    return make_finding("outliers", one.test, evidence, severity)
+    return make_finding("outliers", one.test, shown, severity)
 
 
 def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | None:
@@ -106,26 +101,27 @@ def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | 
     found = two_modes(values, t.LEVEL_MODES * one.share)
     if found is None or two_modes(residuals, t.LEVEL_MODES * one.share) is None:
         return None
-    evidence = (
-        f"{one.column.name} has two modes: {found.n_low} trials near "
-        f"{quantity_text(found.low, one.unit)} and {found.n_high} near "
-        f"{quantity_text(found.high, one.unit)}, with a gap of {found.gap:.1f} "
-        f"standard deviations between them: {_what_the_mean_is(one, found)}"
+    shown = states(
+        metric=one.column.name,
+        n_low=found.n_low,
+        low=Figure(found.low, one.unit),
+        n_high=found.n_high,
+        high=Figure(found.high, one.unit),
+        gap=found.gap,
+        **_what_the_mean_is(one, found),
     )
-    return make_finding("multimodal", one.test, evidence)
+    return make_finding("multimodal", one.test, shown)
 
 
-def _what_the_mean_is(one: ExaminedSeries, modes: Modes) -> str:
+def _what_the_mean_is(one: ExaminedSeries, modes: Modes) -> dict[str, Value]:
     """Return what two modes say about the mean: that it is between them, or how rare one of them
     is."""
     mean = t_interval(one.column.values)
     lower, upper = modes.empty
     if lower < mean.low and mean.high < upper:
-        ends = (quantity_text(end, one.unit) for end in (mean.low, mean.high))
-        return f"no trial is in the mean's 95 % interval, {' to '.join(ends)}"
+        return {"interval": Figure(mean.low, one.unit, mean.high)}
     rarer, name = min((modes.n_high, "higher"), (modes.n_low, "lower"))
-    share = percent_text(rarer / (modes.n_low + modes.n_high))
-    return f"the mean depends on how often the {name} one occurs ({share})"
+    return {"rarer": name, "share": Figure(rarer / (modes.n_low + modes.n_high), "%")}
 
 
 # -- Drift, leak and dependence: what the order of the trials shows --------------------
@@ -179,19 +175,24 @@ def drift_finding(one: ExaminedSeries, found: Trend) -> Finding | None:
     least = one.least_change or (0.0 if leak else t.RELEVANT_CHANGE)
     if abs(slope.value * span) < least * abs(middle):
         return None
-    interval = ""
+    bounds: dict[str, Value] = {}
     if math.isfinite(slope.low):
-        interval = (
-            f" ({percent_text(slope.confidence, 10)} interval {signed_percent_text(slope.low, middle)} to "
-            f"{signed_percent_text(slope.high, middle)})"
-        )
-    evidence = (
-        f"{name} {'rises' if slope.value > 0 else 'falls'}: "
-        f"{signed_percent_text(slope.value, middle)} per trial{interval}, "
-        f"{signed_percent_text(slope.value * span, middle)} of the median over trials "
-        f"{epochs[0]} to {epochs[-1]} (Theil-Sen; Mann-Kendall {p_text(found.p)})"
+        bounds = {
+            "confidence": percent_text(slope.confidence, 10),
+            "low": change(slope.low, middle),
+            "high": change(slope.high, middle),
+        }
+    shown = states(
+        metric=name,
+        way="rises" if slope.value > 0 else "falls",
+        each=change(slope.value, middle),
+        **bounds,
+        whole=change(slope.value * span, middle),
+        first=str(epochs[0]),
+        last=str(epochs[-1]),
+        p=p_text(found.p),
     )
-    return make_finding("memory-leak" if leak else "drift", one.test, evidence)
+    return make_finding("memory-leak" if leak else "drift", one.test, shown)
 
 
 def dependence_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | None:
@@ -199,21 +200,19 @@ def dependence_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Findi
     found = dependence(residuals)
     if not found.p <= t.LEVEL_DEPENDENT * one.share:
         return None
-    evidence = (
-        f"{one.column.name}: neighbouring trials are correlated by {found.rank_lag_1:.2f} "
-        f"(rank correlation; {p_text(found.p)})"
-    )
     # If a few outliers make up most of the variance, the values hardly correlate.
     narrow = math.sqrt(found.n / found.effective)
-    if narrow >= t.TOO_NARROW:
-        evidence += (
-            f": {found.n} trials carry as much information as {found.effective:.0f} independent ones, and "
-            f"LOW to HIGH is too narrow by a factor of about {narrow:.1f}"
-        )
-    else:
-        evidence += ": trials are not independent"
+    shown = states(
+        "narrow" if narrow >= t.TOO_NARROW else "",
+        metric=one.column.name,
+        correlation=found.rank_lag_1,
+        p=p_text(found.p),
+        trials=found.n,
+        effective=found.effective,
+        narrow=narrow,
+    )
     severity = Severity.SERIOUS if found.rank_lag_1 >= t.STRONG_DEPENDENCE else None
-    return make_finding("dependent-trials", one.test, evidence, severity)
+    return make_finding("dependent-trials", one.test, shown, severity)
 
 
 # -- Warm-up: the first trials differ from the rest ------------------------------------
@@ -294,13 +293,17 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
     every = moments(one.column.values).mean
     if abs(every - warm.mean_after) < t.RELEVANT_CHANGE * abs(warm.mean_after):
         return None
-    change = signed_percent_text(warm.mean_before - warm.mean_after, warm.mean_after)
-    evidence = (
-        f"{one.column.name}: the first {warm.removed} of {warm.n} trials differ by "
-        f"{change} from the rest (to trial {epochs[-1]}; MSER truncation; permutation test {p_text(warm.p)}); mean "
-        f"{quantity_text(every, one.unit)} with them, {quantity_text(warm.mean_after, one.unit)} without"
+    shown = states(
+        metric=one.column.name,
+        removed=warm.removed,
+        n=warm.n,
+        change=change(warm.mean_before - warm.mean_after, warm.mean_after),
+        last=str(epochs[-1]),
+        p=p_text(warm.p),
+        mean=Figure(every, one.unit),
+        without=Figure(warm.mean_after, one.unit),
     )
-    return make_finding("warm-up", one.test, evidence)
+    return make_finding("warm-up", one.test, shown)
 
 
 # --------------------------------------------------------------------------------------
@@ -401,11 +404,13 @@ def _constant_finding(one: ExaminedSeries) -> Finding | None:
     values = one.column.values
     if min(values) < max(values) or len(values) >= ENOUGH_EQUAL:
         return None
-    evidence = (
-        f"{one.column.name} is {exact_text(values[0], one.unit)} in all of {len(values)} trials: equal values have no "
-        f"interval, and what is rarer than {SlowRuns.unseen(len(values)).frequency} may not have been seen"
+    shown = states(
+        metric=one.column.name,
+        value=exact_text(values[0], one.unit),
+        trials=len(values),
+        rarest=SlowRuns.unseen(len(values)).frequency,
     )
-    finding = make_finding("constant", one.test, evidence)
+    finding = make_finding("constant", one.test, shown)
     return msgspec.structs.replace(finding, metric=one.column.name)
 
 

@@ -13,7 +13,7 @@ from benchwright.core.resource_use import ResourceUse
 from benchwright.core.text import duration_text, plural, some_text
 from benchwright.core.untrusted import visible
 from benchwright.feature import observers
-from benchwright.findings.explanation import Explanation
+from benchwright.findings.explanation import Explanation, unlimited_groups
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
@@ -92,8 +92,7 @@ def _causes(
                 for group, line in zip(groups, finding_lines(groups, named), strict=True)
             )
         )
-    for text in dict.fromkeys(one.sentence for one in explanations if one.sentence):
-        names = [one.name for one in explanations if one.sentence == text]
+    for names, text in unlimited_groups(explanations):
         whom = f"{some_text(names, 6)}: "
         if len(names) == len(explanations):
             whom = f"All {plural(len(names), noun)}: " if len(names) > 1 else ""

@@ -14,11 +14,11 @@ Non-goal: verdicts about differences (`bw compare`).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import (
@@ -33,18 +33,16 @@ from benchwright.core.results import UNSEEN_SIZE, Alternative, Estimate, Finding
 from benchwright.core.text import (
     duration_ns_text,
     duration_text,
-    figure_sizes,
-    form_text,
     percent_text,
     plural,
     quantity_text,
-    ranged_text,
     some_text,
 )
 from benchwright.core.untrusted import shell_text
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
-from benchwright.findings.codes import BROKEN_CODES, CHANGE_CODES, WHOLE_CODES
+from benchwright.findings.codes import BROKEN_CODES, LISTED_CODES, WHOLE_CODES, template_of
 from benchwright.findings.sanity import kind_of
+from benchwright.findings.sentence import range_sentence, sentence, sizes
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
 from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns, observe_trials
@@ -230,11 +228,11 @@ class FindingGroup(msgspec.Struct, frozen=True):
     remedy: str
     worst: str
     """The short name of the worst test: of the highest severity, then with the largest figure
-    (`core.text.figure_sizes`); empty if it concerns the session."""
+    (`findings.sentence.sizes`); empty if it concerns the session."""
     sentence: str
     """The evidence of all tests in short: without details, with the range of each figure; that of
-    the worst, with its name, where the texts differ in more than figures, or of an example where no
-    figure compares. Of WHOLE_CODES all evidence."""
+    the worst, with its name, where they say different things, or of an example where no figure
+    compares. Each evidence where one is only a sentence, and of LISTED_CODES."""
 
 
 class Constant(msgspec.Struct, frozen=True):
@@ -688,75 +686,81 @@ def finding_groups(named: Iterable[tuple[str, Finding]]) -> tuple[FindingGroup, 
     return tuple(groups)
 
 
-_INNER = re.compile(r"(`[^`]*`)| \([^()]*\)(?= )")
-"""A quoted command, or a part in brackets after which the sentence continues."""
-_HEAD = re.compile(r"(?:`[^`]*`|(?! \(|; ).)*", re.DOTALL)
-"""All before the details of an evidence, which begin with a bracket or a semicolon that is not in
-a quoted command."""
-_LISTED = re.compile(r"\btrials? \d[\d, .]* \((\d+) of (\d+)(?: attempts)?\)")
-"""Trials as `core.text.epochs_text` lists them; in short, only their number counts."""
-
-
-def without_detail(evidence: str) -> str:
-    """Return the first clause of an evidence, without what is in brackets, and with its quoted
-    commands as they are."""
-    head = _HEAD.match(_INNER.sub(r"\1", evidence))
-    assert head is not None
-    return head[0]
-
-
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
-    shorter = (_LISTED.sub(r"\1 of \2 trials", one.evidence) for _, one in found)
-    heads = [without_detail(text) for text in shorter]
     top = max(RANK[one.severity] for _, one in found)
-    gravest = [at for at, (_, one) in enumerate(found) if RANK[one.severity] == top]
-    sizes = figure_sizes([heads[at] for at in gravest])
-    place = gravest[0 if sizes is None else sizes.index(max(sizes))]
-    name, first = found[place]
-    tests = [test for test, _ in found]
-    if first.code in WHOLE_CODES:
-        sentence = "; ".join(dict.fromkeys(one.evidence for _, one in found))
-    elif first.code in CHANGE_CODES:
-        sentence = _changes_text(found)
-    elif len(set(map(form_text, heads))) == 1 and len({*zip(tests, heads, strict=True)}) == len(
-        {*tests}
-    ):
-        sentence = ranged_text(heads)
-    else:
-        # It is true of one only, so it names that one. A range is of findings of different tests.
-        several = len({*tests}) > 1
-        is_worst = sizes is not None or len(gravest) == 1
-        which = "the worst" if is_worst else "one" if not several else "for example"
-        whose = f"{which}, {name}" if several else f"{which} of {len(found)}"
-        sentence = f"{heads[place]} ({whose})"
+    gravest = [(name, one) for name, one in found if RANK[one.severity] == top]
+    largest = _largest([one for _, one in gravest])
+    name, worst = gravest[largest or 0]
     return FindingGroup(
-        code=first.code,
-        severity=first.severity,
+        code=worst.code,
+        severity=worst.severity,
         tests=tuple(dict.fromkeys(name for name, _ in found if name)),
-        evidence=first.evidence,
-        remedy=first.remedy,
+        evidence=worst.evidence,
+        remedy=worst.remedy,
         worst=name,
-        sentence=sentence,
+        sentence=_group_sentence(found, gravest[largest or 0], largest is not None),
     )
 
 
-_MOST_CHANGED = 3
-_SINCE = re.compile(r"; since the run of .*\Z", re.DOTALL)
-"""Where in a history something changed: a detail."""
+def _largest(found: Sequence[Finding]) -> int | None:
+    """Return the index of the finding with the largest figure; None if no figure compares."""
+    stated = [
+        (template, one.figures)
+        for one in found
+        if one.figures is not UNSET and (template := template_of(one)) is not None
+    ]
+    compared = sizes(stated) if len(stated) == len(found) else None
+    return None if compared is None else compared.index(max(compared))
 
 
-def _changes_text(found: Sequence[tuple[str, Finding]]) -> str:
-    """Return what changed, with the names of the tests where it did not change for all of these."""
+def _group_sentence(
+    found: Sequence[tuple[str, Finding]], worst: tuple[str, Finding], is_largest: bool
+) -> str:
+    """Return what findings of one code say together; `is_largest`: whether a figure of the worst is
+    larger than those of the others."""
+    evidence = {one.evidence for _, one in found}
+    if len(evidence) == 1:
+        return _short(worst[1])
+    templates = {template_of(one) for _, one in found}
+    if None in templates or worst[1].code in LISTED_CODES:
+        return _listed(found, worst[1].code not in WHOLE_CODES)
+    tests = {test for test, _ in found}
+    stated = [(name, one.figures) for name, one in found if one.figures is not UNSET]
+    if len(templates) == 1 and len(set(stated)) == len(tests):
+        ranged = range_sentence(templates.pop() or "", [one for _, one in stated])
+        if ranged is not None:
+            return ranged
+    # It is true of one only, so it names that one. A range is of findings of different tests.
+    several = len(tests) > 1
+    which = "the worst" if is_largest else "one" if not several else "for example"
+    whose = f"{which}, {worst[0]}" if several else f"{which} of {len(found)}"
+    return f"{_short(worst[1])} ({whose})"
+
+
+def _short(finding: Finding) -> str:
+    """Return a finding's evidence without details."""
+    template = template_of(finding)
+    if template is None or finding.figures is UNSET:
+        return finding.evidence
+    return sentence(template, finding.figures, short=True)
+
+
+_MOST_LISTED = 3
+
+
+def _listed(found: Sequence[tuple[str, Finding]], cut: bool) -> str:
+    """Return each evidence, with the names of its tests where it is not that of all of them; with
+    `cut`, that of a few."""
     names: dict[str, dict[str, None]] = {}
     for name, one in found:
-        names.setdefault(_SINCE.sub("", one.evidence), {})[name] = None
+        names.setdefault(_short(one), {})[name] = None
     every = {name for name, _ in found}
     texts = [
         text if whose.keys() == every else f"{text} ({some_text([*whose], MOST_NAMES)})"
         for text, whose in names.items()
     ]
-    return some_text(texts, _MOST_CHANGED, "; ")
+    return some_text(texts, _MOST_LISTED if cut else len(texts), "; ")
 
 
 def concerned_text(names: Sequence[str], total: int, noun: str = "test") -> str:

@@ -20,15 +20,7 @@ from benchwright.core.criterion import (
 )
 from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Severity, Summary
-from benchwright.core.text import (
-    duration_text,
-    form_text,
-    heading_with_unit,
-    percent_text,
-    plural,
-    ranged_text,
-    size_text,
-)
+from benchwright.core.text import duration_text, heading_with_unit, percent_text, plural, size_text
 from benchwright.core.text_table import (
     TextColumn,
     cells_in_unit,
@@ -38,10 +30,10 @@ from benchwright.core.text_table import (
 )
 from benchwright.core.untrusted import one_line, visible, visible_lines
 from benchwright.findings.codes import LIMITER_CODES
-from benchwright.findings.explanation import ONLY_STATED, Explanation
+from benchwright.findings.explanation import ONLY_STATED, Explanation, unlimited_groups
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
-from benchwright.report.answer import FindingGroup, concerned_text, finding_groups, without_detail
+from benchwright.report.answer import FindingGroup, concerned_text, finding_groups
 from benchwright.report.documents import FindingEntry, entries, entry
 from benchwright.report.stats_document import ABSENT
 
@@ -119,19 +111,13 @@ def _answers(
     the sentences of results without a limit."""
     for group in groups:
         yield from _wrapped(cause_text(group, len(results), noun), width, "")
-        # Without details, the sentence has all figures, and the table has the names.
-        if len(group.tests) > 1 and without_detail(group.evidence) != group.evidence:
+        if len(group.tests) > 1 and group.evidence not in group.sentence:
             worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
             yield from _wrapped(worst, width, "  ")
         yield from _wrapped(group.remedy, width, "  = ")
-    alike: dict[str, list[Explanation]] = {}
-    for one in results:
-        if one.sentence:
-            alike.setdefault(form_text(one.sentence), []).append(one)
-    for free in alike.values():
-        whom = concerned_text([one.name for one in free], len(results), noun)
-        text = _short_path(ranged_text([one.sentence for one in free]))
-        yield from _wrapped(f"{whom}: {text}", width, "")
+    for names, text in unlimited_groups(results):
+        whom = concerned_text(names, len(results), noun)
+        yield from _wrapped(f"{whom}: {_short_path(text)}", width, "")
 
 
 def cause_text(group: FindingGroup, total: int, noun: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError, OperatingError, argument_error
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import SUCCESS
+from benchwright.core.results import states
 from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import shell_text
 from benchwright.feature import features
@@ -139,9 +140,8 @@ def _of_successes(one: ParsedInput) -> ParsedInput:
     if not failed:
         return one
     names = ", ".join(summary.name for summary in one.summaries)
-    runs = f"{failed:,} failed of {plural(len(trials), 'run')}"
-    text = f"{names} left out: their estimates include {runs}"
-    found = make_finding("estimate-of-failures", one.name, text)
+    shown = states(names=names, failed=failed, runs=len(trials))
+    found = make_finding("estimate-of-failures", one.name, shown)
     return msgspec.structs.replace(
         without_estimates(one), session_findings=(*one.session_findings, found)
     )

@@ -18,7 +18,7 @@ from benchwright.core.results import Finding, Severity
 from benchwright.core.text import ABSENT, more_text, plural
 from benchwright.core.text_table import TextColumn, fitting, table_lines
 from benchwright.core.untrusted import one_line
-from benchwright.findings.codes import CHANGE_CODES, WHOLE_CODES
+from benchwright.findings.codes import LISTED_CODES, WHOLE_CODES
 from benchwright.report.answer import RANK, FindingGroup, concerned_text
 from benchwright.views.blocks import PAGE_ONLY, Cell, Column, Number, TableBlock, Tone
 
@@ -154,7 +154,7 @@ def group_lines(
     `total` is the number of tests, or of whatever the `noun` says.
     """
     lines = []
-    uncut = (*WHOLE_CODES, *CHANGE_CODES)
+    uncut = (*WHOLE_CODES, *LISTED_CODES)
     for group in groups[:MOST_GROUPS]:
         whom = f"{concerned_text(group.tests, total, noun)}: " if group.tests else ""
         if len(whom) > width // 2:

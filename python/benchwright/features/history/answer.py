@@ -16,7 +16,7 @@ from types import MappingProxyType
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.core.results import Estimate, Finding
+from benchwright.core.results import Estimate, Finding, states
 from benchwright.core.text import (
     list_text,
     number_text,
@@ -463,11 +463,12 @@ def _findings(
         )
         yield make_finding("level-wanders", name, evidence)
     for segment in of.segments[1:]:
-        evidence = (
-            f"{changes_text(segment.changes)}; since the run of "
-            f"{run_text(points[segment.first])}, after {plural(segment.first, 'run')}"
+        shown = states(
+            changes=changes_text(segment.changes),
+            run=run_text(points[segment.first]),
+            after=segment.first,
         )
-        yield make_finding("environment-changed-between-runs", name, evidence)
+        yield make_finding("environment-changed-between-runs", name, shown)
 
 
 _CODES: dict[PatternKind, str] = {

@@ -16,6 +16,7 @@ from benchwright.features.quiet.chill_types import (
     ChillReport,
     ChillStop,
 )
+from benchwright.report.documents import FindingEntry, entries
 from benchwright.report.parts import report_text
 
 _STOPPED = {
@@ -29,16 +30,22 @@ _STOPPED = {
 }
 
 
+class ChillFindingEntry(FindingEntry, frozen=True):
+    """A doubt about what was emptied."""
+
+    metric: str = ""
+
+
 class ChillDocument(ChillReport, frozen=True, tag_field="schema", tag="benchwright/chill/1"):
     """Contents of the caches before and after, with findings."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ChillFindingEntry, ...] = ()
 
 
 def chill_document(chilled: ChillReport, findings: Sequence[Finding]) -> str:
     """Return the report as one JSON document; a path may contain bytes that are not text."""
     members = msgspec.structs.asdict(chilled)
-    document = ChillDocument(**members, findings=tuple(findings))
+    document = ChillDocument(**members, findings=entries(ChillFindingEntry, findings))
     return json.dumps(msgspec.to_builtins(document), indent=2) + "\n"
 
 
