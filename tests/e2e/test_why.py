@@ -60,7 +60,7 @@ def test_a_run_is_explained(tmp_path: Path) -> None:
     assert one["limited_by"] in by_code
     assert by_code["slow"]["evidence"].startswith("2 slow, ")
     text = bw(tmp_path, "why", "--rule", "rule.py").stdout
-    assert "UTILIZATION" in text
+    assert "utilization" in text
     assert " seen [slow]" in text
 
 

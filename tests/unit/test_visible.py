@@ -37,12 +37,12 @@ from benchwright.report.documents import FindingEntry, encode
 from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.plan import plan_lines
 from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
-from benchwright.report.why import render_why
 from benchwright.run.notices import send_notice
 from benchwright.stats.aggregate import summarise
 from benchwright.suite.plan import PlannedStep
 from benchwright.views.stats import render_dump, render_stats
 from benchwright.views.terminal import finding_paragraphs, group_lines
+from benchwright.views.why import render_why
 from watched_uses import trial, use
 
 EVIL = "\x1b]0;PWN\x07\x1b[2J\x9b31m\u202eevil"

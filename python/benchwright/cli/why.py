@@ -121,8 +121,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     The exit code is 0 even if the trials were not watched; then the report says so.
     """
-    from benchwright.report.why import render_why, why_document
+    from benchwright.report.why import why_document
     from benchwright.results.explained import results_of
+    from benchwright.views.why import render_why
 
     request = request_from(WhyOptions, arguments)
     results = results_of(why_request(request))

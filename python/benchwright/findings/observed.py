@@ -29,13 +29,13 @@ def profile_note(subject: str, profiles: Sequence[CpuProfile]) -> list[Finding]:
 
 
 class ObservedFiles(msgspec.Struct, frozen=True):
-    """Paths of a test's profiles and characterized trial; empty: there is none."""
+    """Paths of a test's profiles and characterized trial; None: there is none."""
 
     flame_graphs: tuple[str, ...] = ()
     """One for each profile, in the order of trials."""
-    io: str = ""
+    io: str | None = None
     """The characterized I/O of the trial, as JSON."""
-    block_trace: str = ""
+    block_trace: str | None = None
 
 
 def observed_files(

@@ -28,7 +28,7 @@ _NO_LIMIT = 1 << 62
 
 
 class UseValue(msgspec.Struct, frozen=True):
-    """One figure of a cell."""
+    """One figure of the USE table."""
 
     name: str
     """Name of the figure: `busy`, `runnable`, `waiting`."""
@@ -38,12 +38,12 @@ class UseValue(msgspec.Struct, frozen=True):
     """`share` is of one thing's capacity; else as written: `tasks`, `B`, `1/s`."""
     of: float | None = None
     """The capacity or limit, in the same unit."""
-    absent: str = ""
-    """Why there is no value."""
+    absent: str | None = None
+    """Why there is no value; None if there is one."""
 
 
 class UseRow(msgspec.Struct, frozen=True):
-    """One resource."""
+    """One resource, a row of the USE table."""
 
     resource: str
     """Its kind: `cpu`, `disk`, `network`, `cgroup`."""
@@ -299,7 +299,7 @@ def _disk_row(disk: DiskUse) -> UseRow:
         (
             UseValue("in flight", disk.queue, "requests"),
             UseValue(
-                "response", response, "s", absent="" if response is not None else "no request"
+                "response", response, "s", absent=None if response is not None else "no request"
             ),
             UseValue("longest stall", disk.longest_stall_s, "s"),
         ),

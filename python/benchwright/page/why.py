@@ -10,28 +10,16 @@ import msgspec
 from benchwright.core.errors import BenchError
 from benchwright.core.observation import CpuProfile
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.text import duration_text, plural, some_text
+from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import visible
 from benchwright.feature import observers
 from benchwright.findings.explanation import Explanation, unlimited_groups
-from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
-from benchwright.report.why import reading_text
 from benchwright.trial.programs import find_sampler
-from benchwright.views.blocks import (
-    Block,
-    Cell,
-    Column,
-    Findings,
-    Flame,
-    Picture,
-    Prose,
-    Section,
-    TableBlock,
-    Words,
-)
+from benchwright.views.blocks import Block, Findings, Flame, Picture, Prose, Section
 from benchwright.views.figures import as_sentence, finding_lines
+from benchwright.views.why import use_table, worst_of
 from benchwright.watch.reduction import SeriesError, SeriesReducer
 
 _SLICES = 60
@@ -54,11 +42,11 @@ def why_section(
     """Return what limited these results; `uses` and `profiles` are those of
     all trials of the session."""
     groups = finding_groups((one.name, cause) for one in explanations for cause in one.causes)
-    worst = _worst(groups, explanations)
+    worst = worst_of(groups, explanations)
     blocks: list[Block] = list(_causes(groups, explanations, noun))
     blocks += _strip(part, uses, study)
     if worst is not None and worst.window is not None:
-        blocks += _use_tables(part, worst)
+        blocks += [use_table(worst, part, whole=whole) for whole in (False, True)]
     blocks += _flame(part, profiles, study)
     return Section(
         id=f"{part}-why",
@@ -66,17 +54,6 @@ def why_section(
         lead="What limited the result, with the evidence.",
         blocks=tuple(blocks),
     )
-
-
-def _worst(
-    groups: Sequence[FindingGroup], explanations: Sequence[Explanation]
-) -> Explanation | None:
-    """Return the result whose resources are shown: the worst of the first cause."""
-    if groups:
-        for one in explanations:
-            if one.name == groups[0].worst:
-                return one
-    return max(explanations, key=lambda one: one.watched_s, default=None)
 
 
 def _causes(
@@ -150,64 +127,6 @@ def _slices(use: ResourceUse, study: Path) -> list[ResourceUse]:
         return reducer.slices(study / use.series, use.series, use.begin_ns, use.end_ns, _SLICES)
     except (OSError, SeriesError, OverflowError):
         return []
-
-
-# -- The USE table ---------------------------------------------------------------------
-
-
-def _use_tables(part: str, explanation: Explanation) -> Iterator[TableBlock]:
-    window = explanation.window
-    assert window is not None
-    first, last = window.epochs
-    which = f"trial {first}" if first == last else f"trials {first} to {last}"
-    title = (
-        f"{visible(explanation.name)}: {which}, {duration_text(window.seconds)} "
-        f"({explanation.watched} of {plural(explanation.trials, 'trial')} watched)"
-    )
-    busy = busy_rows(explanation.table)
-    yield _use_table(f"{part}-busy", f"What was busy in {title}", busy, folded=False)
-    yield _use_table(
-        f"{part}-resources",
-        f"All {len(explanation.table)} resources",
-        explanation.table,
-        folded=True,
-    )
-
-
-def _use_table(identifier: str, title: str, rows: Sequence[UseRow], *, folded: bool) -> TableBlock:
-    return TableBlock(
-        id=identifier,
-        title=title,
-        columns=(
-            Column("Resource"),
-            *(Column(name) for name in ("Utilization", "Saturation", "Errors")),
-        ),
-        rows=tuple(
-            (
-                Words(visible(f"{row.resource} {row.name}".rstrip())),
-                *(
-                    _readings(readings, whole=folded)
-                    for readings in (row.utilization, row.saturation, row.errors)
-                ),
-            )
-            for row in rows
-        ),
-        folded=folded,
-    )
-
-
-def _readings(readings: Sequence[UseValue], *, whole: bool) -> Cell:
-    """Return the figures of a cell as text; not `whole`: without absent ones and zeros."""
-    texts = [(one.name, reading_text(one)) for one in readings]
-    return Words(
-        visible(
-            ", ".join(
-                f"{name} {text}"
-                for name, text in texts
-                if whole or text.split()[0] not in ("-", "0")
-            )
-        )
-    )
 
 
 # -- Profiles --------------------------------------------------------------------------

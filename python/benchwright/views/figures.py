@@ -35,9 +35,10 @@ def number_of(
     tone: Tone = "plain",
     unit: bool = True,
 ) -> Number:
-    """Return a number without an interval; `unit` is False where the heading has the unit."""
+    """Return a number without an interval, `never` if it is infinite; `unit` is False where the
+    heading has the unit."""
     known = None if value is None else finite(value)
-    text = scale.text(value, unit=unit)
+    text = "never" if value == math.inf else scale.text(value, unit=unit)
     return Number(key=key, value=known, text=text, link=link, tone=tone)
 
 

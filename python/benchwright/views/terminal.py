@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text import ABSENT, more_text, plural
+from benchwright.core.text import more_text, plural
 from benchwright.core.text_table import TextColumn, fitting, table_lines
 from benchwright.core.untrusted import one_line
 from benchwright.findings.codes import LISTED_CODES, WHOLE_CODES
@@ -114,8 +114,9 @@ _WITH_UNIT = re.compile(r"[-+]?[\d,.]+(?:e[-+]?\d+)? ([^\d\s]\S*|1/\S+)")
 
 
 def _common_unit(texts: Sequence[str]) -> str:
-    """Return the unit of all these numbers; empty if they have none in common."""
-    found = [_WITH_UNIT.fullmatch(text) for text in texts if text != ABSENT]
+    """Return the unit of all these numbers, of which `-` and `never` have none; empty if it is not
+    the same."""
+    found = [_WITH_UNIT.fullmatch(text) for text in texts if any(map(str.isdigit, text))]
     units = {match[1] if match else "" for match in found}
     return units.pop() if len(units) == 1 else ""
 

@@ -82,7 +82,7 @@ class ObserverKind:
         """Yield lines about what it recorded of a test, for the end of a run."""
         yield from ()
 
-    def files(self, recorded: Any, study: PurePath) -> Mapping[str, str]:
+    def files(self, recorded: Any, study: PurePath) -> Mapping[str, str | None]:
         """Return the paths of the files of what it recorded of a test, by the names of
         `ObservedFiles`."""
         return {}

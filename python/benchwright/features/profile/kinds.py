@@ -82,11 +82,11 @@ class _Characterize(ObserverKind):
 
         return characterize_lines(recorded)
 
-    def files(self, recorded: Characterization, study: PurePath) -> Mapping[str, str]:
+    def files(self, recorded: Characterization, study: PurePath) -> Mapping[str, str | None]:
         trace = recorded.trace
         return {
-            "io": str(study / recorded.file) if recorded.file else "",
-            "block_trace": str(study / trace.file) if trace and trace.operations else "",
+            "io": str(study / recorded.file) if recorded.file else None,
+            "block_trace": str(study / trace.file) if trace and trace.operations else None,
         }
 
 

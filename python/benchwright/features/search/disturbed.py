@@ -9,7 +9,7 @@ import msgspec
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.explanation import Explanation
 from benchwright.report.answer import finding_groups
-from benchwright.report.why import cause_text
+from benchwright.views.why import cause_text
 
 
 class DisturbedLoads(msgspec.Struct, frozen=True):

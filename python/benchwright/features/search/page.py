@@ -70,7 +70,6 @@ from benchwright.page.trial_charts import normal_pictures
 from benchwright.page.why import why_section
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.why import named_results
 from benchwright.study.contents import machines_of
 from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
@@ -100,6 +99,7 @@ from benchwright.views.figures import (
     share_number,
     table_of,
 )
+from benchwright.views.why import named_results
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):

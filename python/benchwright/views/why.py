@@ -1,0 +1,372 @@
+"""The view of explanations: why results are what they are, as blocks and as the text of `bw why`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
+
+import msgspec
+
+from benchwright.core.criterion import (
+    Criterion,
+    criterion_limit_text,
+    criterion_name,
+    criterion_value_text,
+)
+from benchwright.core.results import Estimate, Finding, Severity, Summary
+from benchwright.core.scale import scale_of
+from benchwright.core.text import ABSENT, duration_text, percent_text, plural, size_text
+from benchwright.core.untrusted import visible, visible_lines
+from benchwright.findings.codes import LIMITER_CODES
+from benchwright.findings.explanation import ONLY_STATED, Explanation, unlimited_groups
+from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.use_table import UseRow, UseValue, busy_rows
+from benchwright.report.answer import FindingGroup, concerned_text
+from benchwright.report.why import groups_of
+from benchwright.views.blocks import Cell, Column, TableBlock, Words
+from benchwright.views.figures import count_column, estimate_number, keyed, mean_of, table_of
+from benchwright.views.terminal import table_text, wrapped
+
+# -- `bw why` as text: one sentence for all results with the same cause, the figures, what was
+# busy, the other findings.
+#
+# Decision: results with the same cause are one sentence with the range of their figures, because
+# a scan of nine levels beside a busy neighbour has one answer and not nine. Its evidence, its
+# remedy and the USE table are those of the worst result. Rejected: the table of each result,
+# which took 370 lines for nine levels; `--all` prints it.
+
+_NARROWEST = 60
+
+
+def render_why(
+    explanations: Sequence[Explanation],
+    width: int = 100,
+    *,
+    about: Sequence[Finding] = (),
+    whole: bool = False,
+    noun: str = "test",
+) -> str:
+    """Return results as text, with lines of at most `width` characters.
+
+    `about`: findings about the session or the file, and no single result.
+    `whole`: print the complete USE table of every result, and why figures are absent; `noun`:
+    what a result is, a `test` or a `load` of a search. Unprintable characters are escaped.
+    """
+    room = max(width, _NARROWEST)
+    if not explanations:
+        return f"no {noun} was completed, so there is no result to explain\n"
+    results = named_results(explanations)
+    groups = groups_of(results, lambda one: one.causes)
+    worst = worst_of(groups, results)
+    busiest = results if whole else [worst] if worst else []
+    blocks = [
+        list(_answers(groups, results, room, noun)),
+        _figures(results, room, noun),
+        *(_uses(one, room, whole=whole) for one in busiest),
+        list(_other_findings(about, results, room, noun)),
+        [
+            line
+            for one in results
+            for text in _file_lines(one.files)
+            for line in wrapped(text, room)
+        ],
+    ]
+    return visible_lines("\n\n".join("\n".join(b) for b in blocks if b) + "\n")
+
+
+def worst_of(groups: Sequence[FindingGroup], results: Sequence[Explanation]) -> Explanation | None:
+    """Return the result whose USE table is shown: the worst of the first group, else the one that
+    was watched longest."""
+    named = (one for one in results if groups and one.name == groups[0].worst)
+    return next(named, None) or max(results, key=lambda one: one.watched_s, default=None)
+
+
+# -- the sentences -----------------------------------------------------------------------
+
+
+def _answers(
+    groups: Sequence[FindingGroup], results: Sequence[Explanation], width: int, noun: str
+) -> Iterator[str]:
+    """Yield what limited the results: a sentence for each cause, its evidence and remedy, then
+    the sentences of results without a limit."""
+    for group in groups:
+        yield from wrapped(cause_text(group, len(results), noun), width)
+        if len(group.tests) > 1 and group.evidence not in group.sentence:
+            worst = f"worst, {group.worst}: {_short_path(group.evidence)}"
+            yield from wrapped(worst, width, "  ")
+        yield from wrapped(f"= {group.remedy}" if group.remedy else "", width, "  ")
+    for names, text in unlimited_groups(results):
+        whom = concerned_text(names, len(results), noun)
+        yield from wrapped(f"{whom}: {_short_path(text)}", width)
+
+
+def cause_text(group: FindingGroup, total: int, noun: str) -> str:
+    """Return `7 of 7 loads: other processes cost about 24.4 to 34.3 % [noisy-neighbour]`."""
+    whom = concerned_text(group.tests, total, noun)
+    text = _short_path(group.sentence if len(group.tests) > 1 else group.evidence)
+    mark = "" if group.code in LIMITER_CODES else f"{group.severity}: "
+    return f"{whom}: {mark}{text} [{group.code}]"
+
+
+# -- the figures -------------------------------------------------------------------------
+
+
+def named_results(results: Sequence[Explanation]) -> list[Explanation]:
+    """Return the results with the factors in their names: those that the name does not contain,
+    and, of several results, only those whose level is not the same in all."""
+    levels: dict[str, set[str]] = {}
+    for one in results:
+        for factor, level in one.sample:
+            levels.setdefault(factor, set()).add(level)
+    constant = {factor for factor, found in levels.items() if len(found) == 1}
+    if len(results) == 1:
+        constant = set()
+    return [
+        msgspec.structs.replace(one, name=" ".join((one.name, *_added(one, constant))))
+        for one in results
+    ]
+
+
+def _added(explanation: Explanation, constant: set[str]) -> Iterator[str]:
+    for factor, level in explanation.sample:
+        pair = f"{factor}={level}"
+        if factor not in constant and not _is_in(pair, explanation.name):
+            yield pair
+
+
+def _is_in(pair: str, name: str) -> bool:
+    """Return whether a test's name has a factor's level as a part: `dd:block_size=4k`."""
+    return re.search(rf"(?<![^:,\s]){re.escape(pair)}(?![^:,#\s])", name) is not None
+
+
+def figure_text(summary: Summary) -> str:
+    """Return a quantity in one line: `Elapsed 234.1 ms, 229.0 to 239.2 (95 %, 10 trials)`."""
+    if not summary.count:
+        return f"{summary.label} is missing"
+    # The unit and the digits of the table of `bw run` and `bw stats`.
+    scale = scale_of([summary.mean], summary.unit, ends=[summary.low, summary.high])
+    text = f"{summary.label} {scale.text(summary.mean)}"
+    trials = plural(summary.count, "trial")
+    if summary.low != summary.low:
+        return f"{text} ({trials}, no interval)"
+    low, high = (scale.text(end, unit=False) for end in (summary.low, summary.high))
+    return f"{text}, {low} to {high} ({percent_text(summary.confidence)}, {trials})"
+
+
+def _limited_text(summary: Summary | None, criterion: Criterion) -> str:
+    """Return a load's figure with its limit: `p95 response 503 ms, limit < 50 ms (1 trial)`."""
+    name, limit = criterion_name(criterion), criterion_limit_text(criterion)
+    if summary is None or not summary.count:
+        return f"{name} is missing, limit {limit}"
+    low, high = (criterion_value_text(criterion, one) for one in (summary.low, summary.high))
+    trials = plural(summary.count, "trial")
+    inside = f"{trials}, no interval"
+    if summary.low == summary.low:
+        inside = f"{low} to {high} ({percent_text(summary.confidence)}), {trials}"
+    return f"{name} {criterion_value_text(criterion, summary.mean)}, limit {limit} ({inside})"
+
+
+def _figure_text(explanation: Explanation) -> str:
+    if explanation.criterion is not None:
+        return _limited_text(explanation.figure, explanation.criterion)
+    if explanation.figure is None:
+        return "no figure"
+    return figure_text(explanation.figure)
+
+
+def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]:
+    """Return the main quantity of a single result, the table of several; none where files state
+    only estimates, as the answer says."""
+    if all(one.sentence == ONLY_STATED for one in results):
+        return []
+    if len(results) == 1:
+        return wrapped(_figure_text(results[0]), width)
+    table = figures_table(results, noun)
+    return [*table_text(table, width), *wrapped(table.note, width)]
+
+
+def figures_table(results: Sequence[Explanation], noun: str, part: str = "") -> TableBlock:
+    """Return a row for each result: its main quantity, and the codes of its causes."""
+    columns: list[tuple[Column, Callable[[str, Explanation], Cell]]] = [
+        (Column(noun.capitalize()), lambda _, one: Words(visible(one.name)))
+    ]
+    kinds = {(one.figure.label, one.figure.unit) for one in results if one.figure is not None}
+    if len(kinds) == 1:
+        ((label, unit),) = kinds
+        known = [one.figure for one in results if one.figure is not None and one.figure.count]
+        scale = scale_of(
+            [one.mean for one in known],
+            unit,
+            ends=[end for one in known for end in (one.low, one.high)],
+        )
+        columns += [
+            (
+                Column(visible(label), numeric=True, short=visible(label)),
+                lambda key, one: estimate_number(f"{key}.figure", _estimate(one.figure), scale),
+            ),
+            count_column(
+                "Trials", "trials", lambda one: one.figure.count if one.figure is not None else 0
+            ),
+        ]
+    else:
+        columns.append((Column("Figure"), lambda _, one: Words(visible(_figure_text(one)))))
+    columns.append(
+        (
+            Column("Limited by"),
+            lambda _, one: Words(visible(", ".join(cause.code for cause in one.causes) or ABSENT)),
+        )
+    )
+    limits = dict.fromkeys(
+        f"limit: {criterion_name(one.criterion)} {criterion_limit_text(one.criterion)}"
+        for one in results
+        if one.criterion is not None
+    )
+    return table_of(
+        f"{part}-figures",
+        "What limited each",
+        keyed(f"{part}.r", results),
+        columns,
+        note=visible("; ".join(limits)) if len(kinds) == 1 else "",
+    )
+
+
+def _estimate(summary: Summary | None) -> Estimate | None:
+    return mean_of(summary) if summary is not None and summary.count else None
+
+
+# -- what was busy -----------------------------------------------------------------------
+
+
+def _uses(explanation: Explanation, width: int, *, whole: bool) -> list[str]:
+    """Return the USE table of a result below its title: all of it, or only what was busy."""
+    if explanation.window is None:
+        return []
+    table = use_table(explanation, whole=whole)
+    return [
+        *wrapped(table.title, width),
+        *(f"  {line}" for line in table_text(table, width - 2, wrap=True)),
+        *wrapped(table.note, width, "  "),
+    ]
+
+
+def use_table(explanation: Explanation, part: str = "", *, whole: bool) -> TableBlock:
+    """Return the USE table of a result that was watched: all of it, which a page folds, or only
+    what was busy."""
+    window = explanation.window
+    assert window is not None
+    first, last = window.epochs
+    which = f"trial {first}" if first == last else f"one window of trials {first} to {last}"
+    seen = f"{explanation.watched} of {plural(explanation.trials, 'trial')} watched"
+    rows = explanation.table if whole else busy_rows(explanation.table)
+    what = f"All {len(rows)} resources" if whole else "What was busy"
+    return table_of(
+        f"{part}-{'resources' if whole else 'busy'}",
+        visible(
+            f"{what} in {which} of {explanation.name} ({duration_text(window.seconds)}; {seen})"
+        ),
+        [("", row) for row in rows],
+        (
+            (Column("Resource"), lambda _, row: Words(visible(_resource_name(row)))),
+            (Column("Utilization"), lambda _, row: _readings(row.utilization, whole=whole)),
+            (Column("Saturation"), lambda _, row: _readings(row.saturation, whole=whole)),
+            (Column("Errors"), lambda _, row: _readings(row.errors, whole=whole)),
+        ),
+        note=visible(_absent_text(rows)) if whole else "",
+        folded=whole,
+    )
+
+
+def _resource_name(row: UseRow) -> str:
+    return f"{row.resource} {_short_path(row.name)}".rstrip()
+
+
+_HASH = re.compile(r"[0-9a-f]{16,}")
+"""A hash or another machine-made name, as in the cgroup of a container."""
+
+
+def _short_path(name: str) -> str:
+    """Return a cgroup's path with its hashes cut to eight characters."""
+    return _HASH.sub(lambda match: f"{match[0][:8]}...", name)
+
+
+def _readings(readings: Sequence[UseValue], *, whole: bool) -> Words:
+    """Return the figures of a cell; not `whole`: without absent ones and zeros."""
+    texts = [(one.name, reading_text(one)) for one in readings]
+    return Words(
+        visible(
+            ", ".join(
+                f"{name} {text}"
+                for name, text in texts
+                if whole or text.split()[0] not in (ABSENT, "0")
+            )
+        )
+    )
+
+
+def reading_text(reading: UseValue) -> str:
+    """Return a figure with its unit, its capacity and its share of it; `-` if absent."""
+    if reading.value is None:
+        return ABSENT
+    text = _in_unit(reading.value, reading.unit)
+    if not reading.of:
+        return text
+    share = percent_text(reading.value / reading.of)
+    return f"{text} of {_in_unit(reading.of, reading.unit)} ({share})"
+
+
+def _in_unit(value: float, unit: str) -> str:
+    if unit == "share":
+        return percent_text(value)
+    if unit in ("B", "B/s"):
+        return size_text(value) + unit[1:]
+    if unit == "s":
+        return duration_text(value)
+    if unit == "processors":
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:.3g}"
+
+
+def _absent_text(rows: Sequence[UseRow]) -> str:
+    """Return which figures are absent, and why."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        for one in (*row.utilization, *row.saturation, *row.errors):
+            if one.value is None and one.absent:
+                reasons.setdefault(one.absent, []).append(f"{_resource_name(row)}: {one.name}")
+    texts = [f"{', '.join(dict.fromkeys(what))}: {why}" for why, what in reasons.items()]
+    return f"Absent: {'; '.join(texts)}." if texts else ""
+
+
+# -- other findings, files ---------------------------------------------------------------
+
+
+def _other_findings(
+    about: Sequence[Finding], results: Sequence[Explanation], width: int, noun: str
+) -> Iterator[str]:
+    """Yield the other findings, one for each code and severity, with remedies of all but notes."""
+    for group in groups_of(results, lambda one: one.findings, about):
+        whom = concerned_text(group.tests, len(results), noun) if group.tests else ""
+        text = f"{group.severity}: {_short_path(group.sentence)} [{group.code}]"
+        line = f"{whom}: {text}" if whom else text
+        yield from wrapped(line, width)
+        if group.severity is not Severity.NOTE or group.code == "not-watched":
+            yield from wrapped(f"= {group.remedy}" if group.remedy else "", width, "  ")
+
+
+def _file_lines(files: ObservedFiles | None) -> Iterator[str]:
+    """Yield the files of profiles and characterization, and how to open them."""
+    if files is None:
+        return
+    if files.flame_graphs:
+        first, last = files.flame_graphs[0], files.flame_graphs[-1]
+        which = first if first == last else f"{first} to {last}"
+        graphs = plural(len(files.flame_graphs), "flame graph")
+        yield f"profiled: {graphs}, to be opened in a browser: {which}"
+    if files.io:
+        more = ""
+        if files.block_trace:
+            more = f"; its requests: bw trace stat {quote(files.block_trace)}"
+        yield f"characterized: its I/O is described in {files.io}{more}"
