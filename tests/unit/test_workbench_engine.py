@@ -19,6 +19,7 @@ from benchwright.features.load import engine_values
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.criteria import parse_criterion
+from benchwright.features.load.engine import Conversation
 from benchwright.features.load.engine_values import (
     OperationCounts,
     RunningLoad,
@@ -223,15 +224,17 @@ def say_lines(
 ) -> None:
     """Let the engine print these lines; note what becomes of it."""
 
-    class Answered:
-        interrupted = False
+    class Answered(Conversation):
+        def __init__(self) -> None:
+            self.interrupted = self.is_ending = False
 
-        def lines(self) -> Iterator[bytes]:
+        def lines(self, warn: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
+            del warn
             for line in lines:
                 noted(str(line["type"]))
                 yield msgspec.json.encode(line)
 
-        def start_load(self) -> None:
+        def end_input(self) -> None:
             noted("start")
 
     @contextlib.contextmanager

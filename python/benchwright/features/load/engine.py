@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -43,13 +43,20 @@ from benchwright.watch.observer import end_child
 # docs/engine-protocol.md.
 
 SCHEMA = "load/1"
+ResultT = TypeVar("ResultT")
 
 
-class EngineAnswer(msgspec.Struct, frozen=True):
-    """The result of a run: as types, and as the engine wrote it."""
+class EngineAnswer(msgspec.Struct, Generic[ResultT], frozen=True):
+    """The result of a request: as a type, and as the engine wrote it."""
 
-    result: EngineResult
+    result: ResultT
     document: dict[str, Any]
+    """With every member, except the protocol's own."""
+    interrupted: bool = False
+    """Of a capture: whether it was interrupted; the result of a load says it itself."""
+
+
+LoadAnswer = EngineAnswer[EngineResult]
 
 
 class EngineProblem(msgspec.Struct, frozen=True):
@@ -78,15 +85,17 @@ class LoadReady(msgspec.Struct, frozen=True):
     connected too. It waits for its start."""
 
 
-EngineLine = FileSetProgress | LoadReady | LoadProgress | EngineAnswer | EngineFault
+EngineLine = FileSetProgress | LoadReady | LoadProgress | EngineAnswer[Any] | EngineFault
 
 
-def decode_line(line: bytes) -> EngineLine:
-    """Return the content of a line. Raises BenchError `engine-protocol`."""
+def decode_line(line: bytes, kind: type = EngineResult) -> EngineLine:
+    """Return the content of a line; `kind` is the type of the result.
+
+    Raises BenchError `engine-protocol`.
+    """
     try:
         document = msgspec.json.decode(line)
-        kind = document.get("type") if isinstance(document, dict) else None
-        match kind:
+        match document.get("type") if isinstance(document, dict) else None:
             case "making":
                 return msgspec.convert(document, FileSetProgress)
             case "ready" | "armed":
@@ -94,7 +103,7 @@ def decode_line(line: bytes) -> EngineLine:
             case "progress":
                 return msgspec.convert(document, LoadProgress)
             case "result":
-                return _answer(document)
+                return _answer(document, kind)
             case "error":
                 return msgspec.convert(document, EngineFault)
     except msgspec.MsgspecError as error:
@@ -102,13 +111,17 @@ def decode_line(line: bytes) -> EngineLine:
     raise foreign(line, "it has no type that we know")
 
 
-def _answer(document: dict[str, Any]) -> EngineAnswer:
-    result = msgspec.convert(document, EngineResult)
-    if result.schema != SCHEMA:
-        raise msgspec.ValidationError(f"its schema is {result.schema}, not {SCHEMA}")
-    if "all" not in result.kinds:
-        raise msgspec.ValidationError("its kinds have no `all`")
-    return EngineAnswer(result, document)
+def _answer(document: dict[str, Any], kind: type) -> EngineAnswer[Any]:
+    result: object = msgspec.convert(document, kind)
+    own = {"type", "schema"}
+    if isinstance(result, EngineResult):
+        own.remove("schema")
+        if result.schema != SCHEMA:
+            raise msgspec.ValidationError(f"its schema is {result.schema}, not {SCHEMA}")
+        if "all" not in result.kinds:
+            raise msgspec.ValidationError("its kinds have no `all`")
+    kept = {name: value for name, value in document.items() if name not in own}
+    return EngineAnswer(result, kept)
 
 
 def foreign(line: bytes, why: str) -> BenchError:
@@ -163,14 +176,16 @@ def _field_names(field: str) -> tuple[str, str]:
 
 
 # --------------------------------------------------------------------------------------
-# The load engine as a process: it takes a request and returns progress and a result.
+# The engine as a process: it takes one request and returns progress and a result.
 #
-# Decision: each run has its own engine process (docs/decisions/0006-engine.md), and
+# Decision: each request has its own engine process (docs/decisions/0006-engine.md), and
 # Python only waits in a read: no Python code runs during the measurement except for one
 # line of progress a second. An interrupt is passed on, and the engine replies with its
-# results so far; a second interrupt ends it. Source: docs/engine-protocol.md.
+# results so far; a second interrupt ends it. Engines on other hosts are conversations too
+# (features/load/hosts.py). Source: docs/engine-protocol.md.
 
 INTERRUPTED = 130
+DIED = "engine-died"
 _SILENCE_S = 5.0
 """After so long without a line, bw looks whether the engine is stopped [s]."""
 _STOPPED_S = 30.0
@@ -178,101 +193,85 @@ _STOPPED_S = 30.0
 _PATIENCE_S = 10
 """How long an engine may take to end after its answer [s]."""
 
+ShowProgress = Callable[[LoadProgress | FileSetProgress], None]
+
 
 def _ignored(_progress: object) -> None:
     """Ignore the progress, or a warning."""
 
 
-def run_load(
-    request: LoadRequest,
-    *,
-    progress: Callable[[LoadProgress | FileSetProgress], None] = _ignored,
-    places: InputPositions = NO_POSITIONS,
-    warn: Callable[[str], None] = _ignored,
-) -> EngineAnswer:
-    """Run a request to its end and return the engine's answer.
-
-    `warn` gets a line if the engine cannot go on.
-
-    `places` has the origin of each field of the request: errors of the engine are
-    reported there.
-
-    Raises BenchError or InputError with the engine's exit status if the engine refuses the
-    request, and BenchError `engine-died` if it ends without an answer.
-    """
-    with conversation(request) as engine:
-        engine.warn = warn
-        for line in engine.lines():
-            said = decode_line(line)
-            if isinstance(said, LoadReady):
-                engine.start_load()
-            elif isinstance(said, LoadProgress | FileSetProgress):
-                # After an interrupt, it would report an incomplete interval as a complete one.
-                if not engine.interrupted:
-                    progress(said)
-            elif isinstance(said, EngineFault):
-                raise error_of(said, places)
-            else:
-                return said
-        raise engine.died()
-
-
 class Conversation:
     """One request to one engine, while the engine works on it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], signals: list[int]) -> None:
-        self._process = process
-        self._signals = signals
-        self._silent_s = 0.0
-        """How long the engine has been stopped."""
-        self.warn: Callable[[str], None] = _ignored
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        """`process`: the engine, or the connection to it; its stdin and stdout are pipes."""
+        self.process = process
+        self.interrupted = False
+        """Whether a signal was passed on to the engine."""
+        self.is_ending = False
+        """Whether it was asked for an early end."""
+        self._begun: list[bytes] = []
+        """The parts of a line whose end has not arrived."""
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether an interrupt has been passed on to the engine."""
-        return bool(self._signals)
+    def fileno(self) -> int:
+        """Return the descriptor of the engine's output."""
+        assert self.process.stdout is not None, "it is a pipe"
+        return self.process.stdout.fileno()
 
-    def lines(self) -> Iterator[bytes]:
-        """Yield the engine's output, line by line, until it ends. Raises BenchError for an engine
-        that stays stopped."""
-        assert self._process.stdout is not None, "it is a pipe"
-        descriptor = self._process.stdout.fileno()
-        readable = select.poll()
-        readable.register(descriptor, select.POLLIN)
-        parts: list[bytes] = []
-        while True:
-            if not readable.poll(_SILENCE_S * 1000):
-                self._check_stopped()
-                continue
-            self._silent_s = 0.0
-            if not (data := os.read(descriptor, 1 << 16)):
-                break
-            *whole, rest = data.split(b"\n")
-            for line in whole:
-                yield b"".join((*parts, line))
-                parts.clear()
-            parts.append(rest)
-        if last := b"".join(parts):
-            yield last
+    def read(self) -> list[bytes | None]:
+        """Return the lines that have arrived, None for the end of the output; wait for some
+        output."""
+        data = os.read(self.fileno(), 1 << 16)
+        *ends, rest = data.split(b"\n")
+        lines: list[bytes | None] = []
+        for end in ends:
+            lines.append(b"".join((*self._begun, end)))
+            self._begun.clear()
+        self._begun.append(rest)
+        if data:
+            return lines
+        last = b"".join(self._begun)
+        return [last, None] if last else [None]
 
-    def _check_stopped(self) -> None:
-        """Report a stopped engine, and end one that stays stopped. Raises BenchError."""
-        process = self._process.pid
-        if not is_stopped(process):
-            self._silent_s = 0.0
-            return
-        self._silent_s += _SILENCE_S
-        if self._silent_s < _STOPPED_S:
-            self.warn(
-                f"bw: the engine (process {process}) was stopped; it ends in "
-                f"{_STOPPED_S - self._silent_s:g} s unless it continues (kill -CONT {process})"
-            )
-            return
-        raise self._ended(
-            "engine-stopped",
-            f"the engine (process {process}) was stopped for {_STOPPED_S:g} s",
-            "run the load again, and let nothing stop it",
-        )
+    def send(self, line: bytes) -> None:
+        """Send a line; nothing happens if the engine has ended: its output has ended too. Safe to
+        call in a signal handler."""
+        pipe = self.process.stdin
+        assert pipe is not None, "it is a pipe"
+        left = memoryview(line + b"\n")
+        with contextlib.suppress(OSError):
+            while left and not pipe.closed:
+                left = left[os.write(pipe.fileno(), left) :]
+
+    def end_input(self) -> None:
+        """End the engine's stdin: a load that waits for its start begins; one that is controlled
+        ends without an answer."""
+        assert self.process.stdin is not None, "it is a pipe"
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def end(self) -> None:
+        """Request an early end; the engine answers with the results so far. Safe to call in a
+        signal handler."""
+        self.is_ending = True
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGINT)
+
+    def pass_on(self, number: int, *, again: bool) -> None:
+        """Pass a signal on; a second one ends the engine."""
+        self.interrupted = True
+        # poll() would reap it inside a handler; send_signal() checks for itself.
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGKILL if again else number)
+            # A stopped one would answer only when it continues.
+            self.process.send_signal(signal.SIGCONT)
+
+    def died(self) -> BenchError:
+        """Return the error for an engine that ended without an answer."""
+        status = self.process.wait(_PATIENCE_S)
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        message = f"the engine ended {how} without a result"
+        return self._ended(DIED, message, "its own message, if any, is above")
 
     def _ended(self, code: str, message: str, remedy: str) -> BenchError:
         error = BenchError(code, message, remedy)
@@ -280,24 +279,70 @@ class Conversation:
             error.exit_status = INTERRUPTED
         return error
 
-    def start_load(self) -> None:
-        """End the engine's stdin: a load that waits for its start begins."""
-        _close_stdin(self._process)
+    def lines(self, warn: Callable[[str], None] = _ignored) -> Iterator[bytes]:
+        """Yield the engine's output, line by line. Raises BenchError for an engine that ends, or
+        stays stopped; `warn` gets a line before."""
+        stopped_s = 0.0
+        while True:
+            lines = read_lines((self,), _SILENCE_S)
+            silent = not lines and is_stopped(self.process.pid)
+            stopped_s = stopped_s + _SILENCE_S if silent else 0.0
+            if stopped_s >= _STOPPED_S:
+                raise self._ended(
+                    "engine-stopped",
+                    f"the engine (process {self.process.pid}) was stopped for {_STOPPED_S:g} s",
+                    "run the load again, and let nothing stop it",
+                )
+            if stopped_s:
+                warn(
+                    f"bw: the engine (process {self.process.pid}) was stopped; it ends in "
+                    f"{_STOPPED_S - stopped_s:g} s unless it continues "
+                    f"(kill -CONT {self.process.pid})"
+                )
+            for _, line in lines:
+                if line is None:
+                    raise self.died()
+                yield line
 
-    def end(self) -> None:
-        """Request an early end of the load; the engine answers with the results so far."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGINT)
+    def answer(
+        self,
+        kind: type[ResultT],
+        *,
+        progress: ShowProgress = _ignored,
+        ready: Callable[[], None] | None = None,
+        warn: Callable[[str], None] = _ignored,
+    ) -> EngineAnswer[ResultT] | EngineFault:
+        """Return the engine's answer, with a result of this type, or the error that it reports.
 
-    def died(self) -> BenchError:
-        """Return the error for an engine that ended without an answer."""
-        status = self._process.wait(_PATIENCE_S)
-        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
-        return self._ended(
-            "engine-died",
-            f"the engine ended {how} without a result",
-            "its own message, if any, is above",
-        )
+        `progress` is called meanwhile, until an early end is requested: an incomplete interval would
+        look like a complete one. `ready` is called when the engine waits for its start; without it,
+        the load starts at once. Raises BenchError as `lines`.
+        """
+        for line in self.lines(warn):
+            match decode_line(line, kind):
+                case LoadReady():
+                    (ready or self.end_input)()
+                case LoadProgress() | FileSetProgress() as so_far:
+                    if not (self.interrupted or self.is_ending):
+                        progress(so_far)
+                case said:
+                    return said
+        raise AssertionError("lines() raises at the end")
+
+
+ConversationT = TypeVar("ConversationT", bound=Conversation)
+
+
+def read_lines(
+    engines: Sequence[ConversationT], patience_s: float
+) -> list[tuple[ConversationT, bytes | None]]:
+    """Return the next lines of engines, each with its engine, None for the end of its output;
+    nothing after a time without output."""
+    readable = select.poll()
+    for engine in engines:
+        readable.register(engine, select.POLLIN)
+    found = {descriptor for descriptor, _ in readable.poll(max(0.0, patience_s) * 1000)}
+    return [(one, line) for one in engines if one.fileno() in found for line in one.read()]
 
 
 @contextlib.contextmanager
@@ -313,46 +358,18 @@ def conversation(request: msgspec.Struct, prefix: Sequence[str] = ()) -> Iterato
         # A terminal's interrupt reaches the engine only through `bw`, and once.
         start_new_session=True,
     )
-
-    def pass_on(number: int, *, again: bool) -> None:
-        # poll() would reap it inside a handler; send_signal() checks for itself.
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL if again else number)
-            # A stopped one would answer only when it continues.
-            process.send_signal(signal.SIGCONT)
-
-    with _ending(process), signals_passed_on(pass_on) as signals:
-        assert process.stdin is not None, "it is a pipe"
-        _write(process.stdin, msgspec.json.encode(request))
-        conversing = Conversation(process, signals)
-        if not (isinstance(request, LoadRequest) and request.wait_for_start is True):
-            conversing.start_load()
-        yield conversing
-
-
-def _write(pipe: IO[bytes], data: bytes) -> None:
-    # If the engine ended at once, its exit status shows why: see `Conversation.died`.
-    with contextlib.suppress(BrokenPipeError):
-        pipe.write(data + b"\n")
-        pipe.flush()
-
-
-@contextlib.contextmanager
-def _ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End the engine when the context ends."""
+    engine = Conversation(process)
     try:
-        yield
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_PATIENCE_S)
+        with signals_passed_on(engine.pass_on):
+            # If the engine ended at once, its exit status shows why: see `died`.
+            engine.send(msgspec.json.encode(request))
+            if not (isinstance(request, LoadRequest) and request.wait_for_start is True):
+                engine.end_input()
+            yield engine
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE_S)
     finally:
         end_child(process)
-        _close_stdin(process)
-
-
-def _close_stdin(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdin is not None, "it is a pipe"
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.close()
 
 
 class PassOn(Protocol):
@@ -362,8 +379,8 @@ class PassOn(Protocol):
 
 
 @contextlib.contextmanager
-def signals_passed_on(pass_on: PassOn) -> Iterator[list[int]]:
-    """Call a function at each interrupt. Yield those received."""
+def signals_passed_on(pass_on: PassOn) -> Iterator[None]:
+    """Call a function at each interrupt."""
     seen: list[int] = []
 
     def received(number: int) -> None:
@@ -371,39 +388,45 @@ def signals_passed_on(pass_on: PassOn) -> Iterator[list[int]]:
         pass_on(number, again=len(seen) > 1)
 
     with stop_signals(received):
-        yield seen
+        yield
 
 
-# -- Other requests: one request, one answer as a type and as written ------------------
-#
-# Decision: as for loads, types are checked strictly and the document is stored unchanged.
-# A capture of a command starts the command when the engine reports that it is ready, and ends
-# the recording when the command has ended. Source: docs/engine-protocol.md.
-
-T = TypeVar("T")
+# -- Requests with one answer ------------------------------------------------------------
 
 
-class TypedAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """An answer as a type, and as the engine wrote it."""
+def run_load(
+    request: LoadRequest,
+    *,
+    progress: ShowProgress = _ignored,
+    places: InputPositions = NO_POSITIONS,
+    warn: Callable[[str], None] = _ignored,
+) -> LoadAnswer:
+    """Run a request to its end and return the engine's answer.
 
-    result: T
-    document: dict[str, Any]
-    """The answer without the protocol's own `type` and `schema`."""
-    interrupted: bool = False
+    `warn` gets a line if the engine cannot go on.
+
+    `places` has the origin of each field of the request: errors of the engine are
+    reported there.
+
+    Raises BenchError or InputError with the engine's exit status if the engine refuses the
+    request, and BenchError `engine-died` if it ends without an answer.
+    """
+    with conversation(request) as engine:
+        return _answered(engine.answer(EngineResult, progress=progress, warn=warn), places)
 
 
-def ask_engine(request: msgspec.Struct, kind: type[T]) -> TypedAnswer[T]:
-    """Return the engine's answer to a request; `kind` is the answer's type.
+def ask_engine(request: msgspec.Struct, kind: type[ResultT]) -> EngineAnswer[ResultT]:
+    """Return the engine's answer to a request; `kind` is the result's type.
 
     Raises InputError (with path, line and column) or BenchError, as the engine reports.
     """
     with conversation(request) as engine:
-        return _typed_answer(engine, kind, lambda: None)
+        return _answered(engine.answer(kind))
 
 
 def capture_trace(
-    request: CaptureRequest, kind: type[T], during: Callable[[], None] | None
-) -> TypedAnswer[T]:
+    request: CaptureRequest, kind: type[ResultT], during: Callable[[], None] | None
+) -> EngineAnswer[ResultT]:
     """Return the engine's answer to a capture, which lasts until `during` returns.
 
     Without `during` the recording ends when its time is over, or at an interrupt.
@@ -415,40 +438,17 @@ def capture_trace(
                 during()
                 engine.end()
 
-        return _typed_answer(engine, kind, ready)
+        answer = _answered(engine.answer(kind, ready=ready))
+        return msgspec.structs.replace(answer, interrupted=engine.interrupted)
 
 
-def _typed_answer(engine: Conversation, kind: type[T], ready: Callable[[], None]) -> TypedAnswer[T]:
-    for line in engine.lines():
-        said = _decoded(line)
-        match said.pop("type", None):
-            case "ready":
-                ready()
-            case "progress":
-                pass
-            case "error":
-                raise error_of(_converted(line, said, EngineFault))
-            case "result":
-                said.pop("schema", None)
-                result = _converted(line, said, kind)
-                return TypedAnswer(result, said, engine.interrupted)
-            case _:
-                raise foreign(line, "it has no type that we know")
-    raise engine.died()
-
-
-def _decoded(line: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise foreign(line, str(error)) from None
-
-
-def _converted(line: bytes, said: dict[str, Any], kind: type[T]) -> T:
-    try:
-        return msgspec.convert(said, kind)
-    except msgspec.MsgspecError as error:
-        raise foreign(line, str(error)) from None
+def _answered(
+    said: EngineAnswer[ResultT] | EngineFault, places: InputPositions = NO_POSITIONS
+) -> EngineAnswer[ResultT]:
+    """Return an answer. Raises the error that the engine reports."""
+    if isinstance(said, EngineFault):
+        raise error_of(said, places)
+    return said
 
 
 # -- A load's result as metrics of a trial: named numbers and findings -----------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import (
@@ -13,7 +13,7 @@ from benchwright.core.text import (
     plural,
     rate_text,
 )
-from benchwright.features.load.file_set_findings import file_set_findings
+from benchwright.features.load.file_set_findings import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.types import (
@@ -57,6 +57,44 @@ _TAILS = (
 )
 
 
+def doubts_of_trial(
+    result: EngineResult, loop: LoopModel, limits_s: Sequence[float]
+) -> tuple[str, ...]:
+    """Return the codes of the doubts about a load that is a trial of a search (`LoadTrial.marks`).
+
+    `limits_s`: the limits of its response times. Lateness is compared with the smallest: 50 us do
+    not matter for a limit of 40 ms. Without limits, it is compared with the p99 of the responses,
+    which include the lateness.
+    """
+    codes = []
+    scale_ns = 1e9 * min(limits_s) if limits_s else response_times(result).p99
+    if scale_ns is not None and _is_late(result, t.LATE_SHARE * scale_ns):
+        codes.append("generator-late")
+    counts = result.counts
+    missed = counts.skipped + counts.starved > t.NOT_OFFERED * counts.intended
+    if missed or (loop.open and _fell_behind(result)):
+        codes.append("generator-behind")
+    if result.file_set is not None:
+        codes += [
+            one.code for one in file_set_findings(result.file_set, "", FALSE_ALARMS_OF_A_TRIAL)
+        ]
+    codes += [one.code for one in host_findings(result, loop, "")]
+    codes += [one.code for one in _restarted(result, "")]
+    return tuple(dict.fromkeys(codes))
+
+
+def _fell_behind(result: EngineResult) -> bool:
+    """Return whether arrivals were not issued although the target had capacity."""
+    counts = result.counts
+    full = counts.held or counts.dropped
+    return not full and counts.issued < (1 - t.NOT_OFFERED) * counts.intended
+
+
+def _is_late(result: EngineResult, limit_ns: float) -> bool:
+    p99 = result.lateness_ns.p99
+    return p99 is not None and p99 > limit_ns
+
+
 def load_findings(result: EngineResult, loop: LoopModel, subject: str) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first."""
     order = list(Severity)[::-1]
@@ -85,10 +123,7 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
         yield make_finding("certificate-not-verified", subject, evidence)
     if result.file_set is not None:
         yield from file_set_findings(result.file_set, subject)
-    if result.target.verifier_changes:
-        times = plural(result.target.verifier_changes, "time")
-        evidence = f"the write verifier of the server changed {times}"
-        yield make_finding("server-restarted", subject, evidence)
+    yield from _restarted(result, subject)
     yield from _clock_findings(result, subject)
     yield from _few_samples(result, subject)
     if loop.closed:
@@ -103,6 +138,13 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
         yield from _trace_in_load(trace, subject)
     if result.samples is not None:
         yield from _samples(result.samples, subject)
+
+
+def _restarted(result: EngineResult, subject: str) -> Iterator[Finding]:
+    if result.target.verifier_changes:
+        times = plural(result.target.verifier_changes, "time")
+        evidence = f"the write verifier of the server changed {times}"
+        yield make_finding("server-restarted", subject, evidence)
 
 
 def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
@@ -202,7 +244,7 @@ def _late_open(result: EngineResult, loop: LoopModel) -> tuple[list[str], bool]:
     del loop
     lateness, limit = result.lateness_ns, _late_limit_ns(result)
     most = lateness.p50 is not None and lateness.p50 > limit
-    if lateness.p99 is None or lateness.p99 <= limit:
+    if not _is_late(result, limit):
         return [], most
     reason = (
         f"the p99 of lateness is {duration_ns_text(lateness.p99)} ({duration_ns_text(limit)} or "

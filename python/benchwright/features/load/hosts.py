@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import secrets
-import select
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,12 +40,15 @@ from benchwright.core.remote import RemoteSettings
 from benchwright.core.text import list_text
 from benchwright.features.load.engine import (
     SCHEMA,
+    Conversation,
     EngineAnswer,
     EngineFault,
+    LoadAnswer,
     LoadReady,
     ask_engine,
     decode_line,
     error_of,
+    read_lines,
     signals_passed_on,
 )
 from benchwright.features.load.host_parts import files_of, part_of, with_files
@@ -159,9 +159,9 @@ class _Host:
         """Where files of this machine are there, by their paths here."""
         try:
             self._token = secrets.randbits(63)
-            self._echo = self.bench.start_engine()
-            self.bench.closing.callback(end_session, self._echo)
-            self._said = b""
+            self._echo = _EngineThere(self)
+            self.bench.closing.callback(end_session, self._echo.process)
+            self._lines: list[bytes] = []
             request = EchoRequest(self._token)
             self._port = self._asked(msgspec.json.encode(request), "ready")["port"]
             self._address = _number_of(settings.address)
@@ -200,34 +200,20 @@ class _Host:
 
     def _asked(self, line: bytes, kind: str) -> dict[str, Any]:
         """Send a line to the echo, and return its answer. Raises BenchError `remote-lost`."""
-        pipe = self._echo.stdin
-        assert pipe is not None, "it is a pipe"
-        try:
-            os.write(pipe.fileno(), line + b"\n")
-        except OSError:
-            raise self.bench.connection.lost() from None
-        # What the login shell prints comes before.
-        while True:
-            answer = self._line()
-            with contextlib.suppress(msgspec.MsgspecError):
-                document = msgspec.json.decode(answer, type=dict[str, Any])
-                if document.get("type") == kind:
-                    return document
-                raise BenchError("clock-echo", f"{self.name}: {document.get('message', answer)}")
-
-    def _line(self) -> bytes:
-        pipe = self._echo.stdout
-        assert pipe is not None, "it is a pipe"
+        self._echo.send(line)
         limit_s = self.bench.connection.settings.timeout_s
-        while b"\n" not in self._said:
-            if not select.select([pipe], [], [], limit_s)[0]:
+        while not self._lines:
+            read = read_lines((self._echo,), limit_s)
+            if not read:
                 raise self.bench.connection.lost(f"no answer within {limit_s} s")
-            data = os.read(pipe.fileno(), 1 << 16)
-            if not data:
+            if read[-1][1] is None:
                 raise self.bench.connection.lost()
-            self._said += data
-        line, _, self._said = self._said.partition(b"\n")
-        return line
+            self._lines += [line for _, line in read if line is not None]
+        answer = self._lines.pop(0)
+        document = msgspec.json.decode(answer, type=dict[str, Any])
+        if document.get("type") == kind:
+            return document
+        raise BenchError("clock-echo", f"{self.name}: {document.get('message', answer)}")
 
     def by_line(self) -> tuple[int, int, int, int]:
         """Return the times of a round trip through the connection."""
@@ -269,6 +255,41 @@ class _Host:
             round_trips=found.round_trips,
             method="udp",
         )
+
+
+class _EngineThere(Conversation):
+    """An engine on a host, over a session of its connection; it ends with its stdin, and the
+    session with the engine."""
+
+    def __init__(self, host: _Host) -> None:
+        super().__init__(host.bench.start_engine())
+        self.host = host
+
+    def read(self) -> list[bytes | None]:
+        """Return the lines that have arrived, with the paths that files have here."""
+        return [
+            line and self.host.as_here(line)
+            for line in super().read()
+            # What the login shell prints comes before.
+            if line is None or line.startswith(b"{")
+        ]
+
+    def end(self) -> None:
+        """Request an early end; the engine answers with the results so far. Safe to call in a
+        signal handler."""
+        self.send(b'"stop"')
+
+    def died(self) -> HostError:
+        """Return the error for an engine that ended without an answer."""
+        connection = self.host.bench.connection
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_TICK_S)
+        if connection.is_cut(self.process.returncode):
+            said = connection.last_words
+            message = "the connection was lost" + (said and f": {said}")
+        else:
+            message = "the engine ended without a result"
+        return HostError("host-lost", self.host.name, f"{self.host.name}: {message}")
 
 
 def _number_of(address: str) -> str:
@@ -364,7 +385,7 @@ class LoadHosts:
         places: InputPositions = NO_POSITIONS,
         show: ShowTime = _unseen,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> EngineAnswer:
+    ) -> LoadAnswer:
         """Run a load and return one result of all hosts; `hosts` in it has each of them.
 
         A host that is lost during the load ends it: the result is that of the others. `stopped`:
@@ -417,7 +438,7 @@ class LoadHosts:
 
     def _run(
         self, request: LoadRequest, engines: _Engines, places: InputPositions, show: ShowTime
-    ) -> EngineAnswer:
+    ) -> LoadAnswer:
         engines.wait_until_armed(places)
         before = [_answered(host, host.clock_offset) for host in self._hosts]
         lines = [_answered(host, host.by_line) for host in self._hosts]
@@ -513,7 +534,7 @@ def _end_ns(request: LoadRequest, zero_ns: int) -> int | None:
 
 def _host_result(
     name: str,
-    answer: EngineAnswer,
+    answer: LoadAnswer,
     request: LoadRequest,
     before: ClockOffset,
     after: ClockOffset | None,
@@ -553,139 +574,102 @@ class _Engines:
 
     def __init__(self, hosts: Sequence[_Host], parts: Sequence[LoadRequest]) -> None:
         self._hosts, self._parts = hosts, parts
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._threads: list[threading.Thread] = []
-        self._lines: queue.SimpleQueue[tuple[int, bytes | None]] = queue.SimpleQueue()
+        self._engines: list[_EngineThere] = []
         self.interrupted = False
         """Whether the user ended the load."""
-        self.answers: dict[int, EngineAnswer] = {}
+        self.answers: dict[int, LoadAnswer] = {}
         """The results, by the number of the host."""
         self.lost: dict[int, str] = {}
         """Why a host has no result."""
 
     def __enter__(self) -> _Engines:
         try:
-            for place, (host, part) in enumerate(zip(self._hosts, self._parts, strict=True)):
-                self._processes.append(host.bench.start_engine())
-                self._send(place, msgspec.json.encode(part))
-                thread = threading.Thread(target=self._read, args=(place,), daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            for host, part in zip(self._hosts, self._parts, strict=True):
+                engine = _EngineThere(host)
+                self._engines.append(engine)
+                engine.send(msgspec.json.encode(part))
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        # An engine ends with its stdin, and the session with the engine.
         self.kill()
-        for thread in self._threads:
-            thread.join(_TICK_S)
-        for process in self._processes:
+        for engine in self._engines:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_TICK_S)
-            end_session(process)
-
-    def _send(self, place: int, line: bytes) -> None:
-        pipe = self._processes[place].stdin
-        # If the engine has ended, so has its output.
-        if pipe is not None and not pipe.closed:
-            with contextlib.suppress(OSError):
-                os.write(pipe.fileno(), line + b"\n")
-
-    def _read(self, place: int) -> None:
-        pipe = self._processes[place].stdout
-        assert pipe is not None, "it is a pipe"
-        for line in pipe:
-            # What the login shell prints comes before.
-            if line.startswith(b"{"):
-                self._lines.put((place, self._hosts[place].as_here(line)))
-        self._lines.put((place, None))
+                engine.process.wait(_TICK_S)
+            end_session(engine.process)
 
     def stop(self) -> None:
         """Request an early end of the load; safe to call in a signal handler."""
-        for place in range(len(self._processes)):
-            self._send(place, b'"stop"')
+        for engine in self._engines:
+            engine.end()
 
     def kill(self) -> None:
         """End all engines without a result."""
-        for process in self._processes:
-            if process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    process.stdin.close()
-
-    def _gone(self, place: int) -> HostError:
-        """Return the error of an engine that ended without an answer."""
-        host = self._hosts[place]
-        connection = host.bench.connection
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._processes[place].wait(_TICK_S)
-        if connection.is_cut(self._processes[place].returncode):
-            said = connection.last_words
-            message = "the connection was lost" + (said and f": {said}")
-        else:
-            message = "the engine ended without a result"
-        return HostError("host-lost", host.name, f"{host.name}: {message}")
+        for engine in self._engines:
+            engine.end_input()
 
     def wait_until_armed(self, places: InputPositions) -> None:
         """Wait until every engine waits for its start. Raises OperatingError."""
-        waiting = set(range(len(self._processes)))
+        waiting = list(self._engines)
         end_s = time.monotonic() + ARMED_S
         while waiting:
-            try:
-                place, line = self._lines.get(timeout=max(0, end_s - time.monotonic()))
-            except queue.Empty:
-                late = [self._hosts[one].name for one in sorted(waiting)]
+            read = read_lines(self._engines, end_s - time.monotonic())
+            if not read:
+                late = [one.host.name for one in waiting]
                 message = f"{list_text(late)}: not ready to start after {ARMED_S:g} s"
-                raise HostError("not-armed", late[0], message) from None
-            if line is None:
-                raise self._gone(place)
-            said = decode_line(line)
-            if isinstance(said, EngineFault):
-                raise self._named(place, error_of(said, places))
-            if isinstance(said, LoadReady):
-                waiting.discard(place)
-
-    def _named(self, place: int, error: OperatingError) -> OperatingError:
-        """Return an engine's error with the name of its host; mistakes of the request have none."""
-        if isinstance(error, BenchError):
-            name = self._hosts[place].name
-            named = BenchError(error.code, f"{name}: {error.message}", error.hint)
-            named.exit_status = error.exit_status
-            return named
-        return error
+                raise HostError("not-armed", late[0], message)
+            for engine, line in read:
+                if line is None:
+                    raise engine.died()
+                said = decode_line(line)
+                if isinstance(said, EngineFault):
+                    raise _named(engine.host, error_of(said, places))
+                if isinstance(said, LoadReady):
+                    waiting.remove(engine)
 
     def start(self, zeros_ns: Sequence[int]) -> None:
         """Start each engine at its time, in the clock of its host."""
-        for place, zero_ns in enumerate(zeros_ns):
-            self._send(place, b'{"start_at_ns":%d}' % zero_ns)
+        for engine, zero_ns in zip(self._engines, zeros_ns, strict=True):
+            engine.send(b'{"start_at_ns":%d}' % zero_ns)
 
     def collect(self, until_ns: int | None, zero_ns: int, show: ShowTime) -> None:
         """Wait for all results; without that of one host, end the others."""
-        waiting = set(range(len(self._processes)))
+        waiting = dict(enumerate(self._engines))
         while waiting:
-            try:
-                place, line = self._lines.get(timeout=_TICK_S)
-            except queue.Empty:
+            read = read_lines(tuple(waiting.values()), _TICK_S)
+            if not read:
                 now_ns = time.monotonic_ns()
                 show(max(0, now_ns - zero_ns))
                 if until_ns is not None and now_ns > until_ns:
                     late = f"no result {_PATIENCE_S:.0f} s after the end"
-                    for one in waiting:
-                        self.lost[one] = f"{self._hosts[one].name}: {late}"
+                    for place, engine in waiting.items():
+                        self.lost[place] = f"{engine.host.name}: {late}"
                     return
-                continue
-            if place not in waiting:
-                continue
-            said = None if line is None else decode_line(line)
-            if isinstance(said, EngineAnswer):
-                self.answers[place] = said
-            elif isinstance(said, EngineFault):
-                self.lost[place] = f"{self._hosts[place].name}: {said.message}"
-            elif said is None:
-                self.lost[place] = self._gone(place).message
-            else:
-                continue
-            waiting.discard(place)
-            if place in self.lost:
-                self.stop()
+            for engine, line in read:
+                place = self._engines.index(engine)
+                if place not in waiting:
+                    # The end of its output, after its answer.
+                    continue
+                said = None if line is None else decode_line(line)
+                if isinstance(said, EngineAnswer):
+                    self.answers[place] = said
+                elif isinstance(said, EngineFault):
+                    self.lost[place] = f"{engine.host.name}: {said.message}"
+                elif said is None:
+                    self.lost[place] = engine.died().message
+                else:
+                    continue
+                del waiting[place]
+                if place in self.lost:
+                    self.stop()
+
+
+def _named(host: _Host, error: OperatingError) -> OperatingError:
+    """Return an engine's error with the name of its host; mistakes of the request have none."""
+    if not isinstance(error, BenchError):
+        return error
+    named = BenchError(error.code, f"{host.name}: {error.message}", error.hint)
+    named.exit_status = error.exit_status
+    return named

@@ -16,7 +16,7 @@ from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.terminal import write_answer
 from benchwright.core.errors import Diagnostic
 from benchwright.features.load.command_line import raise_all, trace_fields
-from benchwright.features.load.engine import INTERRUPTED, TypedAnswer, ask_engine
+from benchwright.features.load.engine import INTERRUPTED, EngineAnswer, ask_engine
 from benchwright.features.load.engine import capture_trace as capture_io
 from benchwright.features.load.request import (
     CaptureRequest,
@@ -93,7 +93,7 @@ def stat_requests(arguments: argparse.Namespace) -> list[StatRequest]:
     return [StatRequest(input=TraceInput(path=path, **fields)) for path in paths]
 
 
-def _named(answers: list[TypedAnswer[TraceStatistics]]) -> list[NamedStat]:
+def _named(answers: list[EngineAnswer[TraceStatistics]]) -> list[NamedStat]:
     """Return the results with distinct names."""
     paths = [answer.result.report.path for answer in answers]
     names = [Path(path).name for path in paths]
@@ -226,7 +226,7 @@ def capture(arguments: argparse.Namespace) -> int:
 
 
 def _status(
-    request: CaptureRequest, command: TracedCommand | None, answer: TypedAnswer[CaptureResult]
+    request: CaptureRequest, command: TracedCommand | None, answer: EngineAnswer[CaptureResult]
 ) -> int:
     """Return the exit code: 130 after an interrupt, 1 if the command failed, else 0."""
     if command is not None:

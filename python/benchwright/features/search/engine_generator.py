@@ -18,12 +18,11 @@ from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.criteria import within_ns
 from benchwright.features.load.engine import (
+    DIED,
     Conversation,
-    EngineAnswer,
     EngineFault,
-    LoadReady,
+    LoadAnswer,
     conversation,
-    decode_line,
     error_of,
     load_metrics,
 )
@@ -36,12 +35,10 @@ from benchwright.features.load.engine_values import (
     target_counts,
 )
 from benchwright.features.load.file_set import with_users
-from benchwright.features.load.file_set_findings import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
-from benchwright.features.load.host_findings import host_findings
+from benchwright.features.load.findings import doubts_of_trial
 from benchwright.features.load.parse import is_network
 from benchwright.features.load.plan import CommandLineLoad, plan_of_command, plan_of_file
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
-from benchwright.features.load.response_times import response_times
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.types import EngineResult, FileSetProgress, LoadProgress
 from benchwright.features.load.workload_toml import WorkloadFile
@@ -160,18 +157,8 @@ def with_worker_cpus(request: r.LoadRequest, cpus: tuple[int, ...]) -> r.LoadReq
 # Purpose: open-loop load at the probe's rate, checked each second and ended early. Decision:
 # at the end of a load, operations in flight are awaited for a few times the longest limit and
 # no longer, so an overloaded probe ends soon; operations that have not ended then count
-# against every criterion (engine_values.py). The generator's own lateness is compared with the
-# limits: 50 us do not matter for a limit of 40 ms. Source: docs/engine-protocol.md.
+# against every criterion (engine_values.py). Source: docs/engine-protocol.md.
 
-LATE = "generator-late"
-BEHIND = "generator-behind"
-RESTARTED = "server-restarted"
-
-LATE_SHARE = 0.1
-"""A p99 of lateness above this share of the smallest limit can change a verdict; without
-limits, the share refers to the p99 of the responses, which include the lateness."""
-NOT_OFFERED = 0.01
-"""A rate within 1 % counts as the requested one."""
 UNREACHABLE = "connect"
 """The engine's code for a server that accepts no connection: it may have stopped."""
 _FIELDS = {"header": "target.headers", "path": "target.paths", "method": "target.method"}
@@ -267,7 +254,7 @@ class EngineGenerator:
                 making.enter_context(load.without_limits())
                 request = msgspec.structs.replace(request, wait_for_start=True)
             with conversation(request, self._prefix) as engine:
-                trial = self._answer(engine, request, load, making.close)
+                trial = self._run_here(engine, request, load, making.close)
         # An interrupt after the engine's answer counts, too.
         self._check(engine)
         return trial
@@ -288,8 +275,7 @@ class EngineGenerator:
             if error.code == UNREACHABLE:
                 return failed_trial(load.probe, f"the engine: {error.message}")
             raise
-        text = msgspec.json.encode(answer.document)
-        (load.directory / "result.json").write_bytes(text)
+        _store(answer, load)
         if self._interrupted or answer.result.interrupted:
             raise Interrupted
         if answer.result.lost_hosts:
@@ -297,48 +283,51 @@ class EngineGenerator:
             if hosts.are_of_gang:
                 raise HostError("host-lost", answer.result.lost_hosts[0].host, why)
             return failed_trial(load.probe, why)
-        return self._trial(answer, request, load.probe, left=False)
+        return self._trial(answer.result, request, load.probe, left=False)
 
-    def _answer(
+    def _run_here(
         self,
         engine: Conversation,
         request: r.LoadRequest,
         load: LoadRun,
         set_made: Callable[[], None],
     ) -> LoadTrial:
-        """Return the trial from the engine's output; check meanwhile whether to end early.
+        """Return the trial of an engine's answer; check meanwhile whether to end early.
         `set_made` is called before a load that waits for its start."""
         running, left = RunningLoad(self._criteria), False
+
+        def progress(so_far: LoadProgress | FileSetProgress) -> None:
+            nonlocal left
+            if isinstance(so_far, FileSetProgress):
+                load.making(so_far)
+            elif so_far.interval is not None:
+                running.add(so_far.interval)
+                left = self._leave(engine, running, load)
+
+        def ready() -> None:
+            set_made()
+            engine.end_input()
+
         self._engine = engine
         if self._interrupted:
             # The interrupt came before there was an engine to end.
             engine.end()
         try:
-            for line in engine.lines():
-                said = decode_line(line)
-                if isinstance(said, LoadProgress):
-                    if left or self._interrupted or engine.interrupted:
-                        continue
-                    if said.interval is not None:
-                        running.add(said.interval)
-                        left = self._leave(engine, running, load)
-                elif isinstance(said, LoadReady):
-                    set_made()
-                    engine.start_load()
-                elif isinstance(said, FileSetProgress):
-                    load.making(said)
-                elif isinstance(said, EngineFault):
-                    # An interrupt ends the making of a file set with an error.
-                    self._check(engine)
-                    return self._fault(said, load.probe)
-                else:
-                    (load.directory / "result.json").write_bytes(line)
-                    self._check(engine)
-                    return self._trial(said, request, load.probe, left)
+            said = engine.answer(EngineResult, progress=progress, ready=ready)
+        except BenchError as error:
+            if error.code != DIED:
+                raise
             self._check(engine)
-            return failed_trial(load.probe, str(engine.died()))
+            return failed_trial(load.probe, str(error))
         finally:
             self._engine = None
+        if isinstance(said, EngineFault):
+            # An interrupt ends the making of a file set with an error.
+            self._check(engine)
+            return self._fault(said, load.probe)
+        _store(said, load)
+        self._check(engine)
+        return self._trial(said.result, request, load.probe, left=left)
 
     def _check(self, engine: Conversation) -> None:
         if self._interrupted or engine.interrupted:
@@ -355,9 +344,8 @@ class EngineGenerator:
         return enough
 
     def _trial(
-        self, answer: EngineAnswer, request: r.LoadRequest, probe: Probe, left: bool
+        self, result: EngineResult, request: r.LoadRequest, probe: Probe, *, left: bool
     ) -> LoadTrial:
-        result = answer.result
         measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
         limits_s = limits_s_of(self._criteria)
         patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)
@@ -380,7 +368,7 @@ class EngineGenerator:
             late_p99_ms=None if late_ns is None else late_ns / 1e6,
             ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
             failure=_why_nothing(result),
-            marks=tuple(dict.fromkeys(_marks(result, request, self._criteria))),
+            marks=doubts_of_trial(result, request.loop, limits_s),
             started_ns=result.started_ns,
             making_s=_making_s(result),
         )
@@ -398,6 +386,11 @@ class EngineGenerator:
             if where is not None:
                 error = mistake(where, fault.code, fault.message, fault.remedy)
         raise error
+
+
+def _store(answer: LoadAnswer, load: LoadRun) -> None:
+    """Write the engine's answer beside its request."""
+    (load.directory / "result.json").write_bytes(msgspec.json.encode(answer.document))
 
 
 def _making_s(result: EngineResult) -> float:
@@ -453,40 +446,3 @@ def _metrics(result: EngineResult, criteria: tuple[Criterion, ...]) -> dict[str,
     metrics = load_metrics(result)
     wanted = {criterion.key for criterion in criteria if criterion.statistic == "metric"}
     return {key: value for key, value in metrics.items() if key in wanted}
-
-
-def _marks(
-    result: EngineResult, request: r.LoadRequest, criteria: tuple[Criterion, ...]
-) -> list[str]:
-    """Return the marks of a doubtful load: a late generator, one behind its rate, a wrong mix,
-    hosts that differ."""
-    marks = []
-    late, scale_ns = result.lateness_ns.p99, _lateness_scale_ns(result, criteria)
-    if late is not None and scale_ns is not None and late > LATE_SHARE * scale_ns:
-        marks.append(LATE)
-    counts = result.counts
-    missed = counts.skipped + counts.starved
-    if missed > NOT_OFFERED * counts.intended or _fell_behind(result, request):
-        marks.append(BEHIND)
-    if result.file_set is not None:
-        marks += [
-            finding.code
-            for finding in file_set_findings(result.file_set, "", FALSE_ALARMS_OF_A_TRIAL)
-        ]
-    marks += [found.code for found in host_findings(result, request.loop, "")]
-    if result.target.verifier_changes:
-        marks.append(RESTARTED)
-    return marks
-
-
-def _lateness_scale_ns(result: EngineResult, criteria: tuple[Criterion, ...]) -> float | None:
-    """Return the time with which lateness is compared [ns]; None if there is none."""
-    limits_s = limits_s_of(criteria)
-    return 1e9 * min(limits_s) if limits_s else response_times(result).p99
-
-
-def _fell_behind(result: EngineResult, request: r.LoadRequest) -> bool:
-    """Return whether arrivals were not issued although the target had capacity."""
-    counts = result.counts
-    full = counts.held or counts.dropped
-    return request.loop.open and not full and counts.issued < (1 - NOT_OFFERED) * counts.intended
