@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import msgspec
@@ -12,12 +11,10 @@ from benchwright.api.html import table_html
 from benchwright.api.results import CallResult, figure_text, session_html, session_text
 from benchwright.api.words import Value
 from benchwright.core.errors import BenchError
-from benchwright.features.load.document import LoadDocument, load_of
+from benchwright.features.load.document import LoadDocument, stored_load
 from benchwright.features.load.types import EngineResult
 from benchwright.report.documents import FindingEntry
 from benchwright.report.run import RunDocument
-from benchwright.study.contents import tests_of
-from benchwright.study.journal import Study
 
 
 class LoadResult(CallResult, frozen=True, kw_only=True):
@@ -83,12 +80,8 @@ def load(
 def _stored_load(document: RunDocument) -> LoadDocument:
     """Return the load of a session that has one trial. Raises BenchError if the trial has none."""
     path = Path(document.study)
-    with contextlib.closing(Study.open_to_read(path)) as study:
-        for test in tests_of(study, document.session):
-            for trial in test.trials:
-                name = test.plan.name
-                found = load_of(path, document.session, name, trial)
-                if found is not None:
-                    return found.document
+    found = stored_load(path, document.session)
+    if found is not None:
+        return found.document
     hint = f"bw show {path}@{document.session}"
     raise BenchError("no-document", f"the load failed: {document.detail}", hint)

@@ -11,7 +11,7 @@ import msgspec
 
 from benchwright.core.observation import Trial
 from benchwright.core.results import Finding
-from benchwright.features.load.engine import EngineAnswer, load_metrics
+from benchwright.features.load.engine import LoadAnswer, load_metrics
 from benchwright.features.load.parse import exchange_name, target_text
 from benchwright.features.load.report import REQUESTS, LoadReport, load_headline, load_sentence
 from benchwright.features.load.request import LoadRequest, LoadTarget
@@ -19,6 +19,8 @@ from benchwright.features.load.types import EngineResult, LimitVerdict
 from benchwright.features.load.view import load_text
 from benchwright.page.trial_documents import trial_document
 from benchwright.report.documents import FindingEntry, engine_answer, entries, entry
+from benchwright.study.contents import tests_of
+from benchwright.study.journal import Study
 from benchwright.views.terminal import Paint, unpainted
 
 
@@ -117,8 +119,23 @@ def load_of(study: Path, session: int, test: str, trial: Trial) -> TrialLoad | N
     return found.document if found and isinstance(found.document, TrialLoad) else None
 
 
+def stored_load(place: Path, session: int | None = None) -> TrialLoad | None:
+    """Return the load of a session, or of the last one; None if it has none.
+
+    Of a session without a trial that counts, that of its last void trial.
+    """
+    with contextlib.closing(Study.open_to_read(place)) as study:
+        number = study.next_session() - 1 if session is None else session
+        found = [
+            load_of(study.path, number, test.plan.name, trial)
+            for test in tests_of(study, number)
+            for trial in test.trials or test.void_trials[-1:]
+        ]
+    return next((one for one in found if one is not None), None)
+
+
 def load_document(
-    answer: EngineAnswer,
+    answer: LoadAnswer,
     request: LoadRequest,
     findings: Sequence[Finding],
     *,
@@ -129,7 +146,7 @@ def load_document(
     return LoadDocument(
         request=msgspec.to_builtins(request),
         loop=entry(LoopEntry, request.loop),
-        result={key: value for key, value in answer.document.items() if key != "type"},
+        result=answer.document,
         asked_rate_per_s=request.asked_rate_per_s,
         metrics=load_metrics(answer.result),
         response_known_to=answer.result.response_known_to(),

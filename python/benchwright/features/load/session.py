@@ -31,7 +31,7 @@ from benchwright.core.errors import BenchError, Interrupted, OperatingError, arg
 from benchwright.core.plan import OWN_MODULE
 from benchwright.core.progress import progress_display
 from benchwright.features.load.command_line import check_limited, option_places, path_of
-from benchwright.features.load.document import TrialLoad, load_document, load_of
+from benchwright.features.load.document import TrialLoad, load_document, stored_load
 from benchwright.features.load.engine import DECLARED, INTERRUPTED, aplog_text, run_load
 from benchwright.features.load.feed import fed
 from benchwright.features.load.findings import load_findings
@@ -40,7 +40,7 @@ from benchwright.features.load.parse import implied_server, target_text
 from benchwright.features.load.plan import PreparedLoad, too_many_errors
 from benchwright.features.load.redis_probe import check_redis
 from benchwright.features.load.report import EndingCase, LoadProgressLine, ending_cases
-from benchwright.features.load.request import LoadTarget, check_worker_cpus
+from benchwright.features.load.request import check_worker_cpus
 from benchwright.inputs.mistakes import Where
 from benchwright.inputs.options import add_options, given, options_of
 from benchwright.report.documents import encode
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from benchwright.core.notice import NoticeSettings
     from benchwright.core.remote import HostsSettings
     from benchwright.core.results import Finding
-    from benchwright.features.load.engine import EngineAnswer
+    from benchwright.features.load.engine import LoadAnswer
     from benchwright.features.load.request import LoadRequest
-    from benchwright.features.load.types import LimitVerdict
+    from benchwright.features.load.types import EngineResult, LimitVerdict
     from benchwright.report.charts.sheet import Sheet
 
 
@@ -173,20 +173,6 @@ def run_in_study(arguments: argparse.Namespace, plan: PreparedLoad, command: str
     return status_of_stored(Path(arguments.study), None, info, status)
 
 
-def _stored_load(place: Path, number: int | None) -> TrialLoad | None:
-    """Return the load of a session, of one without a trial that counts that of the last void one."""
-    from benchwright.study.contents import tests_of
-
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        session = study.next_session() - 1 if number is None else number
-        found = [
-            load_of(study.path, session, test.plan.name, trial)
-            for test in tests_of(study, session)
-            for trial in test.trials or test.void_trials[-1:]
-        ]
-    return next((one for one in found if one is not None), None)
-
-
 def status_of_stored(place: Path, number: int | None, info: SessionInfo, status: int) -> int:
     """Return the exit code of a load that a session stored, by its limits, and write its --junit
     file.
@@ -200,20 +186,11 @@ def status_of_stored(place: Path, number: int | None, info: SessionInfo, status:
     add_options(asked, LimitOptions)
     of_files = [f"--{one.key}" for one in stored_defaults(info) if one.key == "no-fail"]
     arguments, _ = asked.parse_known_args([*info.arguments, *of_files])
-    load = _stored_load(place, number)
-    verdicts = () if load is None else load.document.limits
-    judged = _status(verdicts, arguments)
+    load = stored_load(place, number)
+    judged = 0 if load is None else _status(load, arguments)
     # An undecided session, as without a mean of responses, does not hide a missed limit.
     ended = judged if not status or (status, judged) == (3, 1) else status
-    subject, length_ns = place.name, 0
-    endings: tuple[EndingCase, ...] = ()
-    if load is not None:
-        document, result = load.document, load.result
-        subject = target_text(msgspec.convert(document.request["target"], LoadTarget))
-        length_ns = result.elapsed_ns
-        errors = too_many_errors(result.counts, document.max_errors_micro)
-        endings = ending_cases(result, errors)
-    _write_junit(arguments.junit, verdicts, subject, length_ns, endings, status=ended)
+    _write_junit(arguments.junit, place.name, load, status=ended)
     return ended
 
 
@@ -290,86 +267,91 @@ def _carried_out(
         else:
             check_redis(request.target)
             answer = run_load(request, progress=line.show, places=places, warn=warn)
-    findings = load_findings(answer.result, request.loop, subject)
-    verdicts = _verdicts(plan, answer)
+    result = answer.result
+    findings = load_findings(result, request.loop, subject)
     document = load_document(
-        answer, plan.request, findings, limits=verdicts, max_errors_micro=plan.max_errors_micro
+        answer,
+        plan.request,
+        findings,
+        limits=_verdicts(plan, result),
+        max_errors_micro=plan.max_errors_micro,
     )
-    load = TrialLoad(document, answer.result)
+    load = TrialLoad(document, result)
     if end is not None:
         end.summary = load.text(findings=findings)
-        end.findings, end.interrupted = findings, answer.result.interrupted
-    _append(answer, findings)
-    write_plot(arguments.plot, lambda: _sheet(answer, subject))
-    _write_junit(
-        arguments.junit,
-        verdicts,
-        subject,
-        answer.result.elapsed_ns,
-        ending_cases(answer.result, _errors(plan, answer)),
-        findings,
-    )
+        end.findings, end.interrupted = findings, result.interrupted
+    _append(result, findings)
+    write_plot(arguments.plot, lambda: _sheet(load))
+    _write_junit(arguments.junit, subject, load, findings)
     _print_load(load, findings, arguments)
-    if answer.result.lost_hosts:
+    if result.lost_hosts:
         raise BenchError(
             "host-lost",
-            "; ".join(one.lost for one in answer.result.lost_hosts),
+            "; ".join(one.lost for one in result.lost_hosts),
             "the results are those of the other hosts, up to that moment",
         )
-    if answer.result.interrupted:
+    if result.interrupted:
         return INTERRUPTED
-    if why := _errors(plan, answer):
+    if why := _errors(load):
         hint = "the findings say which; the results cover the others"
         raise BenchError("too-many-errors", why, hint)
-    return _status(verdicts, arguments)
+    return _status(load, arguments)
 
 
-def _verdicts(plan: PreparedLoad, answer: EngineAnswer) -> tuple[LimitVerdict, ...]:
+def _verdicts(plan: PreparedLoad, result: EngineResult) -> tuple[LimitVerdict, ...]:
     if not plan.limits:
         return ()
     # Imported here: few loads have limits.
     from benchwright.features.load.limits import judged
 
-    return judged(plan.limits, answer.result)
+    return judged(plan.limits, result)
 
 
-def _status(verdicts: Sequence[LimitVerdict], arguments: argparse.Namespace) -> int:
+def _status(load: TrialLoad, arguments: argparse.Namespace) -> int:
     """Return the exit code of a load that ran to its end."""
-    if not verdicts or arguments.no_fail:
+    if not load.document.limits or arguments.no_fail:
         return 0
     from benchwright.features.load.criteria import exit_status
 
-    return exit_status(verdicts)
+    return exit_status(load.document.limits)
 
 
-def _errors(plan: PreparedLoad, answer: EngineAnswer) -> str:
+def _errors(load: TrialLoad) -> str:
     """Return why more operations than --max-errors have no response time; empty: not more."""
-    return too_many_errors(answer.result.counts, plan.max_errors_micro)
+    return too_many_errors(load.result.counts, load.document.max_errors_micro)
 
 
 def _write_junit(
     path: str | None,
-    verdicts: Sequence[LimitVerdict],
     subject: str,
-    length_ns: int,
-    endings: Sequence[EndingCase],
+    load: TrialLoad | None,
     findings: Sequence[Finding] = (),
     *,
     status: int = 0,
+    why: str = "",
 ) -> None:
     """Write the verdicts on limits and how a load ended to the file of --junit, if it is given.
 
-    `status`: the exit status; one that neither explains has a case of its own.
+    `load`: None, if it has no result. `status`: the exit status; one that nothing explains has a
+    case of its own. `why`: the error that ended it.
     """
     if path is None:
         return
     from benchwright.cli.output_file import write_output
     from benchwright.features.load.junit import limits_junit
 
+    verdicts: tuple[LimitVerdict, ...] = ()
+    endings: tuple[EndingCase, ...] = ()
+    length_ns = 0
+    if load is not None:
+        subject, verdicts = load.report.target, load.document.limits
+        length_ns = load.result.elapsed_ns
+        endings = ending_cases(load.result, _errors(load))
     held = all(one.outcome is GateOutcome.PASSED for one in verdicts)
     if status and held and not any(one.message for one in endings):
-        unknown = EndingCase("load", "error", f"ended with exit status {status}")
-        endings = (*endings, unknown)
+        why = f"ended with exit status {status}"
+    if why:
+        endings = (*endings, EndingCase("load", "error", why))
     text = limits_junit(verdicts, subject, length_ns, findings, endings)
     write_output(Path(path), text.encode())
 
@@ -381,15 +363,13 @@ def _errors_in_junit(arguments: argparse.Namespace, subject: str) -> Iterator[No
     try:
         yield
     except (OperatingError, Interrupted) as error:
-        why = str(error) or "interrupted"
-        case = EndingCase("load", "error", why)
-        _write_junit(arguments.junit, (), subject, 0, (case,))
+        _write_junit(arguments.junit, subject, None, why=str(error) or "interrupted")
         raise
 
 
 def _run_on_hosts(
     settings: HostsSettings, request: LoadRequest, line: LoadProgressLine, places: dict[str, Where]
-) -> EngineAnswer:
+) -> LoadAnswer:
     """Connect to the hosts, and run a load on them."""
     # Imported here: most loads need no connections.
     from benchwright.features.load.hosts import LoadHosts
@@ -407,11 +387,11 @@ def _end_ns(request: LoadRequest) -> int | None:
     return None if length_ns is None else request.warm_up_ns + length_ns
 
 
-def _sheet(answer: EngineAnswer, subject: str) -> Sheet:
+def _sheet(load: TrialLoad) -> Sheet:
     # Imported here: only a picture needs numpy, whose import is slow.
     from benchwright.features.load.chart import NamedLoad, load_sheet
 
-    return load_sheet([NamedLoad(subject, answer.result)])
+    return load_sheet([NamedLoad(load.report.target, load.result)])
 
 
 def _refuse_servers(arguments: argparse.Namespace) -> None:
@@ -431,12 +411,12 @@ def _refuse_plot(arguments: argparse.Namespace) -> None:
         )
 
 
-def _append(answer: EngineAnswer, findings: tuple[Finding, ...]) -> None:
+def _append(result: EngineResult, findings: tuple[Finding, ...]) -> None:
     """Inside a trial, append the numbers to the file that APLOG names."""
     place = os.environ.get(APLOG)
-    if place and not answer.result.interrupted:
+    if place and not result.interrupted:
         with open(place, "a", encoding="utf-8") as log:
-            log.write(aplog_text(answer.result, findings))
+            log.write(aplog_text(result, findings))
 
 
 def _print_load(
