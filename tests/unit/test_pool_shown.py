@@ -208,7 +208,7 @@ def test_the_status_has_tasks_leases_and_voids() -> None:
     assert void[-3:] == ["4", "no", "answer"]
     (row,) = [row for row in rows if row[:1] == ["g2"]]
     since = ["1970-01-01", "00:00:10"]
-    assert row[5:] == ["search", "1", "2", *since, "6", "1", "0", "10", "s"]
+    assert row[5:] == ["search", "1", "2", *since, "6", "s", "1", "0", "10"]
 
 
 def test_a_session_that_does_not_run_has_no_running_tasks() -> None:
