@@ -24,7 +24,8 @@ import numpy as np
 from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity
-from benchwright.findings.examine import Evidence, compute_findings
+from benchwright.findings.examine import compute_findings
+from benchwright.findings.result import TestResult
 from benchwright.findings.thresholds import SHORTEST_S
 from benchwright.study.contents import first_machine, tests_of
 from benchwright.study.journal import Study
@@ -267,7 +268,7 @@ def trials_of(series: RecordedSeries, first: int, count: int) -> list[Trial]:
 
 def findings_of(series: RecordedSeries, trials: list[Trial]) -> tuple[Finding, ...]:
     """Return the findings about trials of a series, as a test of its own."""
-    return compute_findings(Evidence(series.around.program, trials))
+    return compute_findings(TestResult(series.around.program, whole_trials=trials))
 
 
 def is_clean(findings: Iterable[Finding]) -> bool:

@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from benchwright.core.plan import MetricSpec
 from benchwright.findings.series import series_findings
 from benchwright.findings.thresholds import LEVEL_WARM_UP_ORDER
-from benchwright.stats.aggregate import TrialValues
+from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.distribution import NORMAL_MAD
 from benchwright.stats.metric_rules import MetricRules
 from populations import Array, Population, at_most, bimodal, correlated, gamma, lognormal, normal
@@ -50,7 +50,9 @@ def codes(
             TrialValues(epoch + 1, dict(zip(names, map(float, values), strict=True)))
             for epoch, values in enumerate(zip(*columns, strict=True))
         ]
-        found = {finding.code for finding in series_findings("t", observed, book)}
+        found = {
+            finding.code for finding in series_findings("t", metric_columns(observed, book), book)
+        }
         counts.update(found)
         counts["any"] += bool(found)
     return counts

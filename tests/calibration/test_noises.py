@@ -23,7 +23,7 @@ from benchwright.decide.compare.decision import NextBlock, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.findings.series import series_findings
 from benchwright.report.answer import unseen_of
-from benchwright.stats.aggregate import TrialValues
+from benchwright.stats.aggregate import TrialValues, metric_columns
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import moments
@@ -104,7 +104,8 @@ def is_flagged(values: Array, rule: UntilPrecise) -> bool:
     observed = [
         TrialValues(epoch, {"elapsed": value}) for epoch, value in enumerate(values.tolist(), 1)
     ]
-    found = series_findings("t", observed, MetricRules([]), rule=rule)
+    book = MetricRules()
+    found = series_findings("t", metric_columns(observed, book), book, rule=rule)
     return any(one.code in ABOUT_VALUES or one.severity is not Severity.NOTE for one in found)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import InputError
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import read_inputs
 from benchwright.stats.aggregate import summarise_trials
-from benchwright.study.parsers.api import ParsedInput, trials_of
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def call(place: Path, *words: str) -> str:
     return done.stdout
 
 
-def read_one(path: Path) -> ParsedInput:
+def read_one(path: Path) -> TestResult:
     (one,) = read_inputs([str(path)])
     return one
 
@@ -119,9 +119,7 @@ def test_hyperfine_reports_the_same_in_csv(tmp_path: Path) -> None:
     for name in ("a.json", "a.csv"):
         found = read_inputs([str(tmp_path / name)])
         assert [one.test for one in found] == ["true", "true#2", "sleep 0.01"]
-        rows = [
-            {row.name: row for row in summarise_trials(trials_of(one), one.specs)} for one in found
-        ]
+        rows = [{row.name: row for row in summarise_trials(one.trials, one.specs)} for one in found]
         means.append([row["elapsed"].mean for row in rows])
     assert means[0] == pytest.approx(means[1])
     with (tmp_path / "a.csv").open() as file:

@@ -20,9 +20,10 @@ import pytest
 
 from benchwright.core.results import Summary
 from benchwright.features.history.foreign_runs import imported_runs
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import parsers, read_history, read_inputs
 from benchwright.stats.aggregate import summarise, summarise_trials
-from benchwright.study.parsers.api import ParsedInput, ResultParser, trials_of
+from benchwright.study.parsers.api import ResultParser
 from benchwright.study.parsers.content import content_head
 
 HERE = Path(__file__).parent / "foreign"
@@ -65,12 +66,12 @@ def parser_of(name: str) -> ResultParser:
     return found
 
 
-def document(inputs: list[ParsedInput]) -> str:
+def document(inputs: list[TestResult]) -> str:
     """Return what was read, without what a parser left at its default."""
     lean: list[dict[str, Any]] = []
     for one in inputs:
         plain = msgspec.to_builtins(one)
-        default = msgspec.to_builtins(ParsedInput("", ()))
+        default = msgspec.to_builtins(TestResult("", ()))
         lean.append({k: v for k, v in plain.items() if k == "name" or v != default[k]})
     text = msgspec.json.format(msgspec.json.encode(lean), indent=1)
     return text.decode().replace(f"{HERE}/", "") + "\n"
@@ -101,16 +102,16 @@ def test_a_file_is_recognised_by_its_content(file: str, tmp_path: Path) -> None:
 # -- against the summary of the tool itself ------------------------------------------------
 
 
-def tests_of(file: str) -> dict[str, ParsedInput]:
+def tests_of(file: str) -> dict[str, TestResult]:
     return {one.name: one for one in read_inputs([str(HERE / file)])}
 
 
-def row(one: ParsedInput, metric: str = "elapsed") -> Summary:
+def row(one: TestResult, metric: str = "elapsed") -> Summary:
     """Return the row of a quantity in the table of `bw stats`."""
     given = [found for found in one.summaries if found.name == metric]
     if given:
         return given[0]
-    rows = summarise_trials(trials_of(one), one.specs, everything=True)
+    rows = summarise_trials(one.trials, one.specs, everything=True)
     return {found.name: found for found in rows}[metric]
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import parsers
-from benchwright.study.parsers.api import ParsedInput, ResultParser
+from benchwright.study.parsers.api import ResultParser
 
 HERE = Path(__file__).parent / "parsers"
 FILES = {
@@ -35,9 +36,14 @@ def parser(name: str) -> ResultParser:
     return found
 
 
-def document(inputs: list[ParsedInput]) -> str:
-    text = msgspec.json.encode(msgspec.to_builtins(inputs))
-    return msgspec.json.format(text, indent=1).decode() + "\n"
+def document(inputs: list[TestResult]) -> str:
+    """Return what was read, without what a parser left at its default."""
+    default = msgspec.to_builtins(TestResult(""))
+    lean = [
+        {name: value for name, value in msgspec.to_builtins(one).items() if value != default[name]}
+        for one in inputs
+    ]
+    return msgspec.json.format(msgspec.json.encode(lean), indent=1).decode() + "\n"
 
 
 @pytest.mark.parametrize("file", FILES)

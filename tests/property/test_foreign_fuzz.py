@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from benchwright.core.errors import InputError
 from benchwright.features.exchange.foreign import PARSERS
 from benchwright.features.history.foreign_runs import imported_runs
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import read_history, read_inputs
-from benchwright.study.parsers.api import ParsedInput, ResultParser
+from benchwright.study.parsers.api import ResultParser
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "foreign"
 DOCUMENTS = {
@@ -126,7 +127,7 @@ def check(path: Path) -> None:
                 assert point.trials >= 0
 
 
-def sound(found: list[ParsedInput]) -> None:
+def sound(found: list[TestResult]) -> None:
     assert found
     for one in found:
         assert isinstance(one.name, str)

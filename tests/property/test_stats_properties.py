@@ -10,7 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from benchwright.core.observation import MeasurementBlock
-from benchwright.findings.examine import Evidence, compute_findings
+from benchwright.findings.examine import compute_findings
+from benchwright.findings.result import TestResult
 from benchwright.report.stats_document import StatsInput, compose_report
 from benchwright.stats.aggregate import aggregate_trial, summarise, trials_of_blocks
 from benchwright.stats.metric_rules import MetricRules
@@ -93,7 +94,9 @@ def test_any_rows_can_be_reported_in_any_form(blocks: list[MeasurementBlock]) ->
 
     trials = trials_of_blocks("x", blocks)
     entry = StatsInput("x", summarise_trials(trials))
-    document = compose_report([entry, entry], compute_findings(Evidence("x", trials)))
+    document = compose_report(
+        [entry, entry], compute_findings(TestResult("x", whole_trials=trials))
+    )
     for form in RENDERERS:
         text = render_stats(document, form)
         assert "nan" not in text

@@ -19,7 +19,8 @@ from benchwright.features.exchange.export import (
     ExportView,
 )
 from benchwright.features.load.types import EngineResult, IntervalResult, TimeDistribution
-from benchwright.report.answer import AnswerInput, answer_of, finding_groups
+from benchwright.findings.result import TestResult
+from benchwright.report.answer import answer_of, finding_groups
 from hdr_text import encode
 
 START_NS = 1_795_376_153_832_229_000
@@ -128,14 +129,14 @@ def _test(base, keys, trials, metrics, findings=()) -> ExportTest:
     )
 
 
-def _answer_input(test: ExportTest) -> AnswerInput:
+def _answer_input(test: ExportTest) -> TestResult:
     main = test.metrics[0]
-    return AnswerInput(
+    return TestResult(
         name=test.name,
         rule=FixedCount(12),
         specs=(MetricSpec(main.name, unit=main.unit, better=main.better),),
         sample=test.keys,
-        trials=[
+        whole_trials=[
             Trial(
                 test=test.name,
                 epoch=one.epoch,

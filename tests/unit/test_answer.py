@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from msgspec import UNSET
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import (
+    ComparisonArm,
     FixedCount,
     MetricSpec,
     Pairs,
@@ -25,20 +27,20 @@ from benchwright.decide.history import History
 from benchwright.decide.precision import decide_precise, needed_trials
 from benchwright.decide.stopping import current_estimate, progress_of
 from benchwright.findings.codes import LISTED_CODES, make_finding
+from benchwright.findings.result import TestResult
 from benchwright.report.answer import (
-    AnswerInput,
     Unseen,
     answer_entries,
     answer_of,
     answer_sentence,
     finding_groups,
     half_width_percent,
-    input_of_contents,
     ratio_of,
     unseen_of,
     visit_text,
 )
 from benchwright.study.contents import TestContents, VoidBatch
+from benchwright.study.parsers.study import parsed_test
 
 STEADY = (1.0, 1.1, 0.9, 1.05, 0.95)
 
@@ -66,19 +68,18 @@ def input_of(
     rule: StoppingRule | None = None,
     stop: StopDecision | None = None,
     findings: tuple[Finding, ...] = (),
-) -> AnswerInput:
-    return AnswerInput(
+) -> TestResult:
+    return TestResult(
         name=name,
         rule=rule or FixedCount(5),
         sample=sample,
-        threads=1,
-        trials=trials_of(values),
+        whole_trials=trials_of(values),
         stop=stop or StopDecision("count", f"{len(values)} trials, as requested"),
         findings=findings,
     )
 
 
-def names_of(*inputs: AnswerInput) -> list[str]:
+def names_of(*inputs: TestResult) -> list[str]:
     return [test.name for test in answer_of(inputs).tests]
 
 
@@ -119,13 +120,13 @@ def test_sentences_of_each_state() -> None:
     assert answer_sentence(undecided) == (
         "b: undecided: 1 s ± 14 % (95 %, 5 trials; target 2 %: 5 trials, the maximum)"
     )
-    cut = AnswerInput(name="c", rule=FixedCount(9), trials=trials_of(STEADY[:2]))
+    cut = TestResult(name="c", rule=FixedCount(9), whole_trials=trials_of(STEADY[:2]))
     (one,) = answer_of([cut], status="interrupted").tests
     assert one.state == "interrupted"
     assert answer_sentence(one).endswith("(95 %), interrupted after 2 trials")
-    (none,) = answer_of([AnswerInput(name="d")], status="interrupted").tests
+    (none,) = answer_of([TestResult(name="d")], status="interrupted").tests
     assert answer_sentence(none) == "d: no result, interrupted after 0 trials"
-    (broken,) = answer_of([AnswerInput(name="e")], status="failed").tests
+    (broken,) = answer_of([TestResult(name="e")], status="failed").tests
     assert (broken.state, broken.estimate) == ("failed", None)
     assert answer_sentence(broken) == "e: failed: a trial failed"
 
@@ -139,11 +140,11 @@ def test_the_sentence_says_within_which_time_the_trials_lie() -> None:
     )
     partly = (*timed[:-1], *trials_of(STEADY)[-1:])
     for trials, span_s in ((timed, 9.0), (partly, None), (timed[:1], None)):
-        one = msgspec.structs.replace(input_of(), trials=trials)
+        one = msgspec.structs.replace(input_of(), whole_trials=trials)
         (test,) = answer_of([one]).tests
         assert test.span_s == span_s
         assert (" in " in answer_sentence(test)) is (span_s is not None)
-    (whole,) = answer_of([msgspec.structs.replace(input_of(), trials=timed)]).tests
+    (whole,) = answer_of([msgspec.structs.replace(input_of(), whole_trials=timed)]).tests
     assert answer_sentence(whole).endswith("(95 %, 5 trials in 9 s)")
 
 
@@ -166,11 +167,11 @@ def test_an_undecided_test_names_the_target_that_it_missed() -> None:
     limit = StopDecision("max-time", "9 s of 9 s spent; elapsed 1", answered=False)
 
     def told(target: float, name: str = "elapsed", **more: float) -> str:
-        one = AnswerInput(
+        one = TestResult(
             name="t",
             rule=UntilPrecise(target, ("elapsed", *more)),
             specs=tuple(MetricSpec(metric) for metric in more),
-            trials=trials_of(STEADY, name, **more),
+            whole_trials=trials_of(STEADY, name, **more),
             stop=limit,
         )
         (test,) = answer_of([one]).tests
@@ -192,7 +193,7 @@ def test_progress_and_answer_have_the_interval_of_the_rule() -> None:
     shown = progress_of(rule, history).estimate
     (stopped,) = answer_of([input_of("t", values, rule=rule, stop=stop)]).tests
     (cut,) = answer_of(
-        [AnswerInput(name="t", rule=rule, trials=trials_of(values))], status="interrupted"
+        [TestResult(name="t", rule=rule, whole_trials=trials_of(values))], status="interrupted"
     ).tests
     assert shown is not None
     assert stopped.estimate == cut.estimate == shown
@@ -200,11 +201,11 @@ def test_progress_and_answer_have_the_interval_of_the_rule() -> None:
 
 
 def test_the_users_metric_is_the_one_that_is_shown() -> None:
-    one = AnswerInput(
+    one = TestResult(
         name="t",
         rule=UntilPrecise(0.02, ("elapsed", "tps")),
         specs=(MetricSpec("tps", unit="1/s", better="higher"),),
-        trials=trials_of(STEADY, tps=100.0),
+        whole_trials=trials_of(STEADY, tps=100.0),
     )
     (test,) = answer_of([one]).tests
     assert (test.metric, [other.metric for other in test.others]) == ("tps", ["elapsed"])
@@ -228,7 +229,8 @@ def test_values_near_the_largest_number_have_their_interval() -> None:
 def test_a_constant_metric_is_reported_once() -> None:
     specs = (MetricSpec("tps"), MetricSpec("bytes", unit="B"))
     inputs = [
-        AnswerInput(name=n, specs=specs, trials=trials_of(STEADY, "tps", bytes=7.0)) for n in "ab"
+        TestResult(name=n, specs=specs, whole_trials=trials_of(STEADY, "tps", bytes=7.0))
+        for n in "ab"
     ]
     answer = answer_of(inputs)
     assert [(one.metric, one.value) for one in answer.constants] == [("bytes", 7.0)]
@@ -261,7 +263,7 @@ def test_ratios_refer_to_a_named_test() -> None:
 
 
 def test_without_a_value_of_the_named_test_there_are_no_ratios() -> None:
-    inputs = [input_of("a"), input_of("b"), AnswerInput(name="c")]
+    inputs = [input_of("a"), input_of("b"), TestResult(name="c")]
     for name in ("c", "not started yet"):
         answer = answer_of(inputs, baseline=name)
         assert answer.reference is None
@@ -271,7 +273,9 @@ def test_without_a_value_of_the_named_test_there_are_no_ratios() -> None:
 def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
     specs = (MetricSpec("tps", better="higher"),)
     inputs = [
-        AnswerInput(name=name, specs=specs, trials=trials_of([factor * v for v in STEADY], "tps"))
+        TestResult(
+            name=name, specs=specs, whole_trials=trials_of([factor * v for v in STEADY], "tps")
+        )
         for name, factor in (("a", 1), ("b", 3), ("c", 2))
     ]
     best = answer_of(inputs, baseline="best").reference
@@ -280,7 +284,9 @@ def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
 
 
 def test_an_arm_of_a_comparison_is_no_best_test() -> None:
-    arm = msgspec.structs.replace(input_of("arm", tuple(v / 2 for v in STEADY)), is_arm=True)
+    arm = msgspec.structs.replace(
+        input_of("arm", tuple(v / 2 for v in STEADY)), arm=ComparisonArm("c", 0, ("arm", "other"))
+    )
     best = answer_of([input_of("a"), input_of("b"), arm], baseline="best").reference
     assert best is not None
     assert best.test == "a"
@@ -433,7 +439,7 @@ def test_a_failed_trial_that_ended_its_session_is_failed_and_not_void() -> None:
         trials=list(good),
         void=[VoidBatch("", (3,), last), VoidBatch("", (4,), cut)],
     )
-    (test,) = answer_of([input_of_contents(contents)], status="failed").tests
+    (test,) = answer_of([parsed_test(contents, Path())], status="failed").tests
     assert (test.trials, test.failed, test.void) == (2, 1, 1)
 
 

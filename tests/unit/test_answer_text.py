@@ -9,6 +9,7 @@ import pytest
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import (
+    ComparisonArm,
     FixedCount,
     MetricSpec,
     StopDecision,
@@ -17,7 +18,8 @@ from benchwright.core.plan import (
     UntilPredicate,
 )
 from benchwright.core.results import Finding, Severity
-from benchwright.report.answer import AnswerInput, SessionAnswer, answer_of
+from benchwright.findings.result import TestResult
+from benchwright.report.answer import SessionAnswer, answer_of
 from benchwright.results.stats import StudyAnswer
 from benchwright.views.terminal import (
     MOST_GROUPS,
@@ -58,14 +60,14 @@ def a_test(
     findings: Sequence[Finding] = (),
     stop: StopDecision | None = None,
     rule: StoppingRule | None = None,
-) -> AnswerInput:
+) -> TestResult:
     _, _, level = name.partition("=")
-    return AnswerInput(
+    return TestResult(
         name=name,
         rule=rule or FixedCount(5),
         specs=tuple(MetricSpec(metric, unit="1/s") for metric in metrics),
         sample=(("n", level),) if level else (),
-        trials=tuple(
+        whole_trials=tuple(
             a_trial(epoch, {"elapsed": factor * value} | dict.fromkeys(metrics, value * 1000000.0))
             for epoch, value in enumerate(VALUES, 1)
         ),
@@ -103,7 +105,7 @@ def test_the_heading_of_ratios_names_the_reference() -> None:
 def test_the_first_test_with_a_value_is_not_called_the_first() -> None:
     names = ("a-command-that-failed", "the-first-with-a-value", "another-one")
     failed, *others = map(a_test, names)
-    answer = answer_of([AnswerInput(name=failed.name), *others])
+    answer = answer_of([TestResult(name=failed.name), *others])
     assert answer.reference is answer.tests[1]
     assert "ratio to first" not in heading(answer)
     assert "ratio to the-first-w...  " in heading(answer)
@@ -127,7 +129,7 @@ def test_one_test_is_a_row_with_its_range_and_a_sentence() -> None:
 
 
 def test_a_single_trial_has_no_interval() -> None:
-    one = AnswerInput(name="sort", trials=(a_trial(1, {"elapsed": 0.5}),))
+    one = TestResult(name="sort", whole_trials=(a_trial(1, {"elapsed": 0.5}),))
     assert lines_of(answer_of([one], status="interrupted")) == [
         "test  elapsed ms  trials  notes",
         "sort         500       1  interrupted",
@@ -224,7 +226,7 @@ def test_colours_change_no_width() -> None:
 
 def test_without_a_value_there_is_no_table() -> None:
     cause = a_finding("command-failed", Severity.SERIOUS, "`ls /x` exited with 2")
-    answer = answer_of([AnswerInput(name="ls", findings=(cause,))], status="failed")
+    answer = answer_of([TestResult(name="ls", findings=(cause,))], status="failed")
     assert lines_of(answer) == ["ls: failed: `ls /x` exited with 2"]
     assert groups_to_print(answer) == ()
 
@@ -234,8 +236,8 @@ def test_failures_are_in_a_sentence_or_in_the_findings() -> None:
     one of its failures."""
     failure = a_finding("command-failed", Severity.SERIOUS, "`ls /x` exited with 2")
     late = a_finding("timeout", Severity.SERIOUS, "`ls /x` took longer than 5 s")
-    one = AnswerInput(name="ls", findings=(failure, late))
-    arm = msgspec.structs.replace(one, is_arm=True)
+    one = TestResult(name="ls", findings=(failure, late))
+    arm = msgspec.structs.replace(one, arm=ComparisonArm("c", 0, ("ls", "other")))
     for test, status in ((one, "failed"), (one, "interrupted"), (arm, "complete")):
         answer = answer_of([test], status=status)
         groups = groups_to_print(answer)
@@ -261,7 +263,7 @@ def test_a_constant_is_printed_once() -> None:
             trial.blocks[0].values["bytes"] = 1234567.0
     specs = (MetricSpec("tps", unit="1/s"), MetricSpec("bytes", unit="B"))
     constant = [
-        AnswerInput(name=o.name, specs=specs, sample=o.sample, trials=o.trials, stop=o.stop)
+        TestResult(name=o.name, specs=specs, sample=o.sample, whole_trials=o.trials, stop=o.stop)
         for o in inputs
     ]
     lines = lines_of(answer_of(constant))
@@ -328,13 +330,13 @@ def test_a_text_is_cut_after_a_word() -> None:
 # -- the way on after a limit --------------------------------------------------------------
 
 
-def way_on(*tests: AnswerInput) -> str:
+def way_on(*tests: TestResult) -> str:
     """Return what follows the sentences of undecided tests."""
     lines = lines_of(answer_of(tests), 400)
     return "\n".join(line for line in lines if "the limit was" in line)
 
 
-def undecided(reason: str, rule: StoppingRule, *codes: str, n: int = 1) -> AnswerInput:
+def undecided(reason: str, rule: StoppingRule, *codes: str, n: int = 1) -> TestResult:
     stop = StopDecision(reason, "it ended", answered=False)
     findings = [a_finding(code) for code in codes]
     return a_test(f"n={n}", stop=stop, rule=rule, findings=findings)

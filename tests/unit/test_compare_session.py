@@ -16,6 +16,7 @@ from benchwright.core.errors import BenchError
 from benchwright.core.machine import Fact, FactWeight, MachineCapture
 from benchwright.core.plan import Pairs, StopDecision
 from benchwright.decide.stopping import TestProgress, TestsProgress
+from benchwright.findings.result import TestResult
 from benchwright.results.stored_comparison import ComparedTest, chosen, compared_together
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
@@ -24,7 +25,6 @@ from benchwright.run.session import Session
 from benchwright.run.session import SessionVerdict as Ended
 from benchwright.study.contents import NULL_KIND, last_null, record_capture, tests_of
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.parsers.api import ParsedInput
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
@@ -274,7 +274,7 @@ def test_a_study_without_a_null_comparison_has_none(tmp_path: Path) -> None:
         assert last_null(study) is None
 
 
-def compared(inputs: Sequence[ParsedInput]) -> ComparisonResult:
+def compared(inputs: Sequence[TestResult]) -> ComparisonResult:
     """Return the comparison of two stored arms."""
     test = ComparedTest("", tuple(inputs), ("a", "b"))
     (result,) = compared_together([test], ComparisonRequest(()))

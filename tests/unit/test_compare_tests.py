@@ -17,9 +17,9 @@ import pytest
 from benchwright.api import compare
 from benchwright.cli.main import main
 from benchwright.findings.codes import make_finding
+from benchwright.findings.result import TestResult
 from benchwright.results import stored_comparison as compare_stored
 from benchwright.stats.input_comparison import benjamini_hochberg, holm
-from benchwright.study.parsers.api import ParsedInput
 
 SECONDS = {"sort": 0.1, "gzip": 0.02, "xz": 2.0, "cat": 0.001}
 
@@ -229,7 +229,7 @@ def test_findings_about_a_session_count_though_its_first_test_is_not_compared(
     lost = make_finding("errors-in-kernel-log", "session 1", "an error")
     read = compare_stored.read_inputs
 
-    def with_finding(texts: list[str], **options: Any) -> list[ParsedInput]:
+    def with_finding(texts: list[str], **options: Any) -> list[TestResult]:
         first, *others = read(texts, **options)
         about = (lost,) if texts == ["new.json"] else ()
         replaced = msgspec.structs.replace(

@@ -25,8 +25,8 @@ from benchwright.features.exchange.export import (
 )
 from benchwright.features.exchange.export.view import refusal, unit_of
 from benchwright.features.exchange.foreign import PARSERS
+from benchwright.findings.result import TestResult
 from benchwright.stats.metric_rules import TIMES
-from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.parsers.content import content_head
 
 FOR_PEOPLE = ("junit", "markdown")
@@ -184,7 +184,7 @@ def says_unit(quantity: str, unit: str, base: str) -> bool:
     return base.removesuffix("/op") in said.replace("bytes", "B").replace("sec", "s")
 
 
-def parsed(folder: Path, text: str) -> list[ParsedInput]:
+def parsed(folder: Path, text: str) -> list[TestResult]:
     """Return what the parser of a text reads in it."""
     path = folder / "file"
     path.write_text(text)
@@ -192,7 +192,7 @@ def parsed(folder: Path, text: str) -> list[ParsedInput]:
     return next(one for one in PARSERS if one.detect(path, head)).read(path)
 
 
-def figures_of(one: ParsedInput) -> list[tuple[str, str, float]]:
+def figures_of(one: TestResult) -> list[tuple[str, str, float]]:
     """Return the name, the unit and the value of each quantity of a test."""
     units = {spec.name: spec.unit for spec in one.specs}
     found = [(s.name, s.unit, s.mean) for s in one.summaries]

@@ -11,7 +11,8 @@ from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial,
 from benchwright.core.plan import Command, MetricSpec, StopDecision, UntilPredicate, UntilProgram
 from benchwright.core.results import Severity
 from benchwright.findings.codes import all_codes, make_finding
-from benchwright.findings.examine import Evidence, compute_findings
+from benchwright.findings.examine import compute_findings
+from benchwright.findings.result import TestResult
 from benchwright.report.answer import finding_groups
 
 CLEAN = [10.0, 10.1, 9.9, 10.05, 9.95]
@@ -26,7 +27,9 @@ def trial(epoch: int, ending: TrialEnding = TrialEnding.OK, **more: object) -> T
 
 
 def codes(*trials: Trial, **more: object) -> list[str]:
-    return [finding.code for finding in compute_findings(Evidence("t", trials, **more))]
+    return [
+        finding.code for finding in compute_findings(TestResult("t", whole_trials=trials, **more))
+    ]
 
 
 def test_clean_trials_raise_no_doubt() -> None:
@@ -35,7 +38,7 @@ def test_clean_trials_raise_no_doubt() -> None:
 
 def test_a_command_that_fails_is_one_finding_with_its_epochs() -> None:
     trials = [trial(1), trial(2), *(trial(e, TrialEnding.FAILED, status=3) for e in (3, 4))]
-    (finding,) = compute_findings(Evidence("t", trials))
+    (finding,) = compute_findings(TestResult("t", whole_trials=trials))
     assert (finding.code, finding.severity) == ("command-failed", Severity.SERIOUS)
     assert finding.evidence == "`work --fast` exited with status 3 in trials 3, 4 (2 of 4)"
 
@@ -46,7 +49,7 @@ def test_several_causes_of_failures_have_their_sum() -> None:
         trial(e, TrialEnding.FAILED if e in statuses else TrialEnding.OK, status=statuses.get(e, 0))
         for e in range(1, 6)
     ]
-    found = compute_findings(Evidence("t", trials))
+    found = compute_findings(TestResult("t", whole_trials=trials))
     failures = [one for one in found if one.code == "command-failed"]
     (group,) = finding_groups([("t", one) for one in failures])
     assert [one.evidence for one in failures] == [
@@ -60,12 +63,12 @@ def test_several_causes_of_failures_have_their_sum() -> None:
 
 def test_an_accepted_status_is_no_failure_and_is_reported() -> None:
     same = [trial(epoch, status=1) for epoch in range(1, 5)]
-    (finding,) = compute_findings(Evidence("t", same, ok_status=(1,)))
+    (finding,) = compute_findings(TestResult("t", whole_trials=same, ok_status=(1,)))
     assert (finding.code, finding.severity) == ("status-accepted", Severity.NOTE)
     assert "`work --fast` exited with status 1 in 4 of 4 runs" in finding.evidence
 
     mixed = [*same, trial(5), trial(6)]
-    (finding,) = compute_findings(Evidence("t", mixed, ok_status=(0, 1)))
+    (finding,) = compute_findings(TestResult("t", whole_trials=mixed, ok_status=(0, 1)))
     assert (finding.code, finding.severity) == ("status-accepted", Severity.WARNING)
     assert "status 0 in 2 and 1 in 4 of 6 runs" in finding.evidence
 
@@ -76,7 +79,9 @@ def test_a_failed_trial_names_the_command_whose_status_is_not_accepted() -> None
         MeasurementBlock(1, 3, "sort", 2, {"elapsed": 1.0}),
     )
     failed = Trial("t", 3, 1, TrialEnding.FAILED, 0, 1, blocks)
-    found = compute_findings(Evidence("t", [trial(1), trial(2), failed], ok_status=(0, 1)))
+    found = compute_findings(
+        TestResult("t", whole_trials=[trial(1), trial(2), failed], ok_status=(0, 1))
+    )
     (one,) = [finding for finding in found if finding.code == "command-failed"]
     assert one.evidence.startswith("`sort` exited with status 2")
 
@@ -90,7 +95,7 @@ def test_a_signal_and_a_failed_setup_are_told_apart() -> None:
         Trial("t", 3, 1, TrialEnding.FAILED, 0, 1, processes=(setup,)),
         Trial("t", 4, 1, TrialEnding.FAILED, 0, 1, processes=(missing,)),
     ]
-    first, second = compute_findings(Evidence("t", trials))
+    first, second = compute_findings(TestResult("t", whole_trials=trials))
     assert "SETUP command 1 was killed by signal 11" in first.evidence
     assert "EXEC command 1 did not start: no such file" in second.evidence
 
@@ -106,7 +111,7 @@ def test_a_timeout_a_void_trial_and_processes_left_running() -> None:
 
 
 def test_processes_of_another_user_that_still_run_are_a_serious_finding() -> None:
-    found = compute_findings(Evidence("t", [trial(1), trial(2, not_permitted=2)], []))
+    found = compute_findings(TestResult("t", whole_trials=[trial(1), trial(2, not_permitted=2)]))
     (one,) = [f for f in found if f.code == "processes-not-ended"]
     assert one.severity is Severity.SERIOUS
     assert "2 processes of another user" in one.evidence
@@ -115,7 +120,7 @@ def test_processes_of_another_user_that_still_run_are_a_serious_finding() -> Non
 def test_a_declared_metric_that_is_missing_says_why() -> None:
     why = "ops (thread 2): /ops has no member 'ops'"
     trials = [trial(1, values={"elapsed": 1.0, "ops": 5.0}), trial(2, missing=(why,))]
-    (finding,) = compute_findings(Evidence("t", trials, [MetricSpec("ops")]))
+    (finding,) = compute_findings(TestResult("t", whole_trials=trials, specs=[MetricSpec("ops")]))
     assert finding.code == "missing-metric"
     assert "ops is missing or not a number in trial 2 (1 of 2)" in finding.evidence
     assert "thread 2: /ops has no member 'ops'" in finding.evidence
@@ -123,14 +128,16 @@ def test_a_declared_metric_that_is_missing_says_why() -> None:
 
 def test_a_value_that_is_no_number_is_missing() -> None:
     trials = [trial(1, values={"ops": 5.0}), trial(2, values={"ops": math.nan})]
-    (finding,) = compute_findings(Evidence("t", trials))
+    (finding,) = compute_findings(TestResult("t", whole_trials=trials))
     assert finding.code == "missing-metric"
     assert finding.evidence.endswith("not every thread reported a number")
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "no trial was"), (1, "only 1 trial was")])
 def test_too_few_trials(count: int, text: str) -> None:
-    (finding,) = compute_findings(Evidence("t", [trial(e) for e in range(1, count + 1)]))
+    (finding,) = compute_findings(
+        TestResult("t", whole_trials=[trial(e) for e in range(1, count + 1)])
+    )
     assert finding.code == "too-few-trials"
     assert finding.evidence.startswith(text)
 
@@ -140,7 +147,7 @@ def test_too_few_trials(count: int, text: str) -> None:
 )
 def test_one_load_of_many_operations_is_a_note(operations: float, severity: Severity) -> None:
     values = {"elapsed": 10.0, "completed": operations, "response_ns_mean": 9.0}
-    (finding,) = compute_findings(Evidence("t", [trial(1, values=values)]))
+    (finding,) = compute_findings(TestResult("t", whole_trials=[trial(1, values=values)]))
     assert (finding.code, finding.severity) == ("too-few-trials", severity)
 
 
@@ -148,7 +155,9 @@ def test_one_load_of_many_operations_is_a_note(operations: float, severity: Seve
 def test_a_legacy_predicates_confidence_is_nominal(looks: int, severity: Severity) -> None:
     stop = StopDecision("predicate", "holds", looks=looks)
     for rule in (UntilPredicate(2, 1, "$count > 1"), UntilProgram(2, 1, Command(("true",)))):
-        (finding,) = compute_findings(Evidence("t", [trial(1), trial(2)], rule=rule, stop=stop))
+        (finding,) = compute_findings(
+            TestResult("t", whole_trials=[trial(1), trial(2)], rule=rule, stop=stop)
+        )
         assert (finding.code, finding.severity) == ("nominal-confidence", severity)
         assert "95 % is nominal" in finding.evidence
 
@@ -164,7 +173,11 @@ def test_a_value_that_is_never_taken_is_told() -> None:
     line = "elapsed (thread 1): elapsed in APLOG is not taken: elapsed is measured"
     other = "note (thread 1): note = 'fast' in APLOG is not a number"
     trials = [msgspec.structs.replace(trial(e), missing=(line, other)) for e in (1, 2, 3)]
-    found = [f for f in compute_findings(Evidence("t", trials)) if f.code == "missing-metric"]
+    found = [
+        f
+        for f in compute_findings(TestResult("t", whole_trials=trials))
+        if f.code == "missing-metric"
+    ]
     assert [f.evidence.split(" was")[0] for f in found] == [
         "a value reported for elapsed",
         "a value reported for note",
@@ -179,6 +192,6 @@ def test_a_value_that_is_never_taken_is_told() -> None:
     ],
 )
 def test_processes_left_running_are_counted(left: int, said: str) -> None:
-    found = compute_findings(Evidence("t", [trial(1), trial(2, left_running=left)]))
+    found = compute_findings(TestResult("t", whole_trials=[trial(1), trial(2, left_running=left)]))
     (one,) = [f for f in found if f.code == "processes-left-running"]
     assert one.evidence.startswith(said)

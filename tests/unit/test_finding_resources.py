@@ -23,8 +23,9 @@ from benchwright.core.resource_use import (
 )
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import MACHINE_FINDING_CODES, stated_text
-from benchwright.findings.examine import Evidence, Questions, compute_findings
+from benchwright.findings.examine import Questions, compute_findings
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
+from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import Claims, from_cache, grain_of, with_sample
 from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
 
@@ -41,7 +42,7 @@ def machine_findings(*uses: ResourceUse | None, claims: Claims | None = None) ->
     """Return the machine's findings of a test with a trial for each use."""
     trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
     questions = Questions(claims or Claims())
-    found = compute_findings(Evidence("t", trials), questions)
+    found = compute_findings(TestResult("t", whole_trials=trials), questions)
     return [one for one in found if one.code in CODES_HERE]
 
 
@@ -74,7 +75,11 @@ def test_a_limit_must_show_in_most_of_the_watched_time() -> None:
 def test_trials_seen_together_name_all_their_epochs() -> None:
     together = msgspec.structs.replace(BOUND, epochs=(1, 3))
     trials = [trial(1, together), trial(2), trial(3), trial(4)]
-    found = [one for one in compute_findings(Evidence("t", trials)) if one.code in CODES_HERE]
+    found = [
+        one
+        for one in compute_findings(TestResult("t", whole_trials=trials))
+        if one.code in CODES_HERE
+    ]
     assert [one.code for one in found] == ["single-threaded-cpu-bound", "not-watched"]
     assert "trials 1, 2, 3 (3 of 4)" in found[0].evidence
     assert found[1].evidence == "not watched: trial 4 (1 of 4)"
@@ -88,7 +93,10 @@ def test_trials_that_do_not_count_say_nothing() -> None:
         trial(3, BOUND, warmup=True),
         trial(4, None, warmup=True),
     ]
-    assert not {one.code for one in compute_findings(Evidence("t", trials))} & CODES_HERE
+    assert (
+        not {one.code for one in compute_findings(TestResult("t", whole_trials=trials))}
+        & CODES_HERE
+    )
 
 
 @pytest.mark.parametrize(
@@ -355,13 +363,13 @@ def test_a_message_counts_for_the_trial_in_whose_time_it_was() -> None:
 
 def _machine(trials: Any) -> list[Finding]:
     """Return the findings about memory and messages."""
-    found = compute_findings(Evidence("t", trials), Questions(Claims()))
+    found = compute_findings(TestResult("t", whole_trials=trials), Questions(Claims()))
     about = ("errors-in-kernel-log", "memory-limit", "memory-pressure")
     return [one for one in found if one.code in about]
 
 
 def _kernel(trials: Any) -> list[Finding]:
-    found = compute_findings(Evidence("t", trials), Questions(Claims()))
+    found = compute_findings(TestResult("t", whole_trials=trials), Questions(Claims()))
     return [one for one in found if one.code == "errors-in-kernel-log"]
 
 
@@ -466,7 +474,7 @@ def nfs(rate: float, unit: str, seen: ResourceUse, **claims: Any) -> list[Findin
     return [
         one
         for one in compute_findings(
-            Evidence("t", trials, specs), Questions(claims=Claims(**claims))
+            TestResult("t", whole_trials=trials, specs=specs), Questions(claims=Claims(**claims))
         )
         if one.code in CODES_HERE
     ]
@@ -588,7 +596,7 @@ def started(elapsed: float) -> list[str]:
         trial(epoch, values={"elapsed": elapsed + 1e-6 * epoch}, processes=(process,))
         for epoch in (1, 2)
     ]
-    found = [one.code for one in compute_findings(Evidence("t", trials))]
+    found = [one.code for one in compute_findings(TestResult("t", whole_trials=trials))]
     return [code for code in found if code in CODES_HERE]
 
 

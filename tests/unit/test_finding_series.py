@@ -14,9 +14,10 @@ from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import MetricSpec, UntilPrecise
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import all_codes
-from benchwright.findings.examine import Evidence, compute_findings
+from benchwright.findings.examine import compute_findings
+from benchwright.findings.result import TestResult
 from benchwright.findings.series import ExaminedSeries, dependence_finding, series_findings
-from benchwright.stats.aggregate import MetricColumn, TrialValues
+from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
 from benchwright.stats.dependence import dependence
 from benchwright.stats.metric_rules import MetricRules
 
@@ -39,8 +40,9 @@ def found(
         TrialValues(epoch, dict(zip(series, map(float, row), strict=True)))
         for epoch, row in enumerate(rows, 1)
     ]
+    rules = MetricRules(specs)
     return series_findings(
-        "t", observed, MetricRules(specs), rule=rule, least_changes=least_changes
+        "t", metric_columns(observed, rules), rules, rule=rule, least_changes=least_changes
     )
 
 
@@ -233,7 +235,7 @@ def test_a_metric_that_some_trials_lack_keeps_their_epochs() -> None:
         TrialValues(epoch, {"elapsed": value} if epoch != 5 else {})
         for epoch, value in enumerate(map(float, values), 1)
     ]
-    (finding,) = series_findings("t", observed, MetricRules())
+    (finding,) = series_findings("t", metric_columns(observed, MetricRules()), MetricRules())
     assert "in trial 12 (1 of 29)" in finding.evidence
 
 
@@ -268,7 +270,7 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
         )
         for e, v in enumerate(values, 1)
     ]
-    codes = [finding.code for finding in compute_findings(Evidence("t", trials))]
+    codes = [finding.code for finding in compute_findings(TestResult("t", whole_trials=trials))]
     assert codes == ["missing-metric", "outliers"]
 
 
@@ -292,10 +294,10 @@ def test_scipy_stats_is_not_imported() -> None:
     program = (
         "import sys\n"
         "from benchwright.findings.series import series_findings\n"
-        "from benchwright.stats.aggregate import TrialValues\n"
+        "from benchwright.stats.aggregate import MetricColumn\n"
         "from benchwright.stats.metric_rules import MetricRules as RowBook\n"
-        "t = [TrialValues(e, {'elapsed': float(e + e % 3)}) for e in range(1, 31)]\n"
-        "assert series_findings('t', t, RowBook())\n"
+        "column = MetricColumn('elapsed', (*range(30),), tuple(e + e % 3 for e in range(30)))\n"
+        "assert series_findings('t', {'elapsed': column}, RowBook())\n"
         "assert 'scipy.stats' not in sys.modules\n"
     )
     run([sys.executable, "-c", program], check=True)

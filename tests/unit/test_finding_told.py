@@ -5,7 +5,8 @@ from __future__ import annotations
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.results import Severity
 from benchwright.findings.codes import all_codes
-from benchwright.findings.examine import Evidence, compute_findings, reported_findings
+from benchwright.findings.examine import compute_findings, reported_findings
+from benchwright.findings.result import TestResult
 from benchwright.trial.metrics import parse_aplog
 
 
@@ -35,7 +36,7 @@ def test_one_code_is_one_finding_with_its_gravest_severity() -> None:
     assert told.severity is Severity.SERIOUS
     assert told.evidence == "by 90 us (trials 1, 3 (2 of 3))"
     assert told.remedy == all_codes()["generator-late"].remedy
-    assert told in compute_findings(Evidence("t", trials))
+    assert told in compute_findings(TestResult("t", whole_trials=trials))
 
 
 def test_a_code_that_we_do_not_know_is_a_note() -> None:

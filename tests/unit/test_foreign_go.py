@@ -12,8 +12,8 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.features.history.foreign_runs import imported_runs
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import read_history, read_inputs
-from benchwright.study.parsers.api import ParsedInput
 
 FILES = Path(__file__).parents[1] / "golden" / "foreign"
 _VALUE = re.compile(r"([0-9.]+) ns/op")
@@ -25,14 +25,14 @@ def written(folder: Path, text: str) -> str:
     return str(file)
 
 
-def times(tests: list[ParsedInput]) -> dict[str, list[float]]:
+def times(tests: list[TestResult]) -> dict[str, list[float]]:
     """Return the times of each test [ns], to a tenth."""
     return {
         one.name: [round(block.values["elapsed"] * 1e9, 3) for block in one.blocks] for one in tests
     }
 
 
-def not_read(tests: list[ParsedInput]) -> list[str]:
+def not_read(tests: list[TestResult]) -> list[str]:
     """Return what was not read, without the file."""
     (found,) = tests[0].session_findings
     assert found.code == "results-not-read"

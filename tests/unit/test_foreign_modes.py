@@ -18,11 +18,12 @@ from benchwright.features.exchange.foreign.python_tools import moment_ns
 from benchwright.features.history.foreign_runs import imported_runs
 from benchwright.features.history.store import HistoryFile
 from benchwright.features.history.types import commit_text
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import read_history, read_inputs
-from benchwright.study.parsers.api import ParsedInput, numbered
+from benchwright.study.parsers.api import numbered
 
 
-def read(path: Path, content: Any) -> list[ParsedInput]:
+def read(path: Path, content: Any) -> list[TestResult]:
     """Write a file, JSON unless it is text or bytes, and return its tests."""
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -31,12 +32,12 @@ def read(path: Path, content: Any) -> list[ParsedInput]:
     return read_inputs([str(path)])
 
 
-def values(one: ParsedInput) -> dict[str, float]:
+def values(one: TestResult) -> dict[str, float]:
     (block,) = one.blocks
     return dict(block.values)
 
 
-def units(one: ParsedInput) -> dict[str, str]:
+def units(one: TestResult) -> dict[str, str]:
     return {spec.name: spec.unit for spec in one.specs}
 
 
@@ -616,7 +617,7 @@ def fit(name: str, **more: Any) -> list[dict[str, Any]]:
     return [order | more, {"name": f"{name}_RMS", "rms": 0.01} | more]
 
 
-def read_google(path: Path, *entries: dict[str, Any]) -> list[ParsedInput]:
+def read_google(path: Path, *entries: dict[str, Any]) -> list[TestResult]:
     return read(path, {"context": {"host_name": "h"}, "benchmarks": list(entries)})
 
 
@@ -696,7 +697,7 @@ def criterion(target: Path, place: str, sample: Any = NEW_SAMPLE, *, old: bool =
     (folder / "sample.json").write_text(sample if isinstance(sample, str) else json.dumps(sample))
 
 
-def elapsed(found: list[ParsedInput]) -> dict[str, list[float]]:
+def elapsed(found: list[TestResult]) -> dict[str, list[float]]:
     return {one.name: [block.values["elapsed"] * 1e9 for block in one.blocks] for one in found}
 
 

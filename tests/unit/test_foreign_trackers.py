@@ -15,8 +15,8 @@ from benchwright.features.history.foreign_runs import imported_runs
 from benchwright.features.history.inputs import read_runs
 from benchwright.features.history.store import HistoryFile
 from benchwright.features.history.types import HistoryPoint
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import read_history, read_inputs
-from benchwright.study.parsers.api import ParsedInput
 
 # -- github-action-benchmark ---------------------------------------------------------------
 
@@ -47,7 +47,7 @@ def bench(name: str, value: object, unit: str, procs: int = 2) -> Bench:
     return {"name": name, "value": value, "unit": unit, "extra": extra}
 
 
-def values(tests: list[ParsedInput]) -> dict[str, dict[str, float]]:
+def values(tests: list[TestResult]) -> dict[str, dict[str, float]]:
     return {one.name: one.blocks[0].values if one.blocks else {} for one in tests}
 
 

@@ -13,10 +13,10 @@ from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
 from benchwright.features.autopilot import programs
+from benchwright.findings.result import TestResult
 from benchwright.report.stats_document import high_z_scores
 from benchwright.results import inputs as stats_inputs
 from benchwright.stats.aggregate import MetricColumn
-from benchwright.study.parsers.api import ParsedInput
 
 
 class FakeParser:
@@ -28,7 +28,7 @@ class FakeParser:
     def detect(self, path: Path, head: bytes) -> bool:
         return path.is_file() and head.startswith(b"bw!")
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         blocks = []
         for epoch, line in enumerate(path.read_text().splitlines()[1:], 1):
             elapsed = float(line.rstrip("!"))
@@ -36,7 +36,7 @@ class FakeParser:
             values["rss_bytes"] = 4096.0
             command = "tar x" if epoch % 2 else "/usr/bin/make -j"
             blocks.append(MeasurementBlock(1, epoch, command, int(line.endswith("!")), values))
-        return [ParsedInput(path.name, tuple(blocks))]
+        return [TestResult(path.name, tuple(blocks))]
 
 
 @pytest.fixture(autouse=True)
@@ -222,7 +222,7 @@ def test_files_of_one_name_are_named_by_their_paths(
 
 
 class _Studies(FakeParser):
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         (one,) = super().read(path)
         names = ("sleep", "work") if path.name == "many" else ("sleep",)
         return [msgspec.structs.replace(one, name=name) for name in names]

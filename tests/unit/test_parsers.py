@@ -9,14 +9,14 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
+from benchwright.findings.examine import findings_about
 from benchwright.results import inputs as stats_inputs
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.findings import input_findings
 from benchwright.study.parsers import text as csv
 from benchwright.study.parsers import text as gnu_time
 from benchwright.study.parsers import text as res
-from benchwright.study.parsers.api import ResultParser, trials_of
+from benchwright.study.parsers.api import ResultParser
 
 RES, CSV, TIME = res.RES_PARSER, csv.CSV_PARSER, gnu_time.GNU_TIME_PARSER
 
@@ -140,7 +140,7 @@ def test_csv_commands_of_blocks_are_one_test(tmp_path: Path) -> None:
     path.write_text("thread,epoch,command,elapsed\n1,1,a,1.5\n1,1,b,2.5\n1,2,a,1.7\n1,2,b,2.7\n")
     (test,) = CSV.read(path)
     assert test.name == "t.csv"
-    assert len(trials_of(test)) == 2
+    assert len(test.trials) == 2
 
 
 def test_csv_tests_and_factors(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_what_time_states_is_not_computed_from_its_coarse_times(
     assert found.get("cpu_percent") == pytest.approx(share)
     assert found["wait"] == pytest.approx(wait)
     codes = [
-        each.code for each in input_findings(one) if each.code == "work-too-short-for-the-clock"
+        each.code for each in findings_about(one) if each.code == "work-too-short-for-the-clock"
     ]
     coarse = found["elapsed"] < 0.2
     assert codes == ["work-too-short-for-the-clock"] * coarse
@@ -261,17 +261,17 @@ def test_records_of_time_with_several_commands_are_several_tests(tmp_path: Path)
         one.name: [(b.epoch, b.values["elapsed"]) for b in one.blocks] for one in TIME.read(path)
     }
     assert found == {"a 1": [(1, 0.3), (2, 0.3), (3, 0.3)], "a 2": [(1, 0.8), (2, 0.8), (3, 0.8)]}
-    assert not any(map(input_findings, TIME.read(path)))
+    assert not any(map(findings_about, TIME.read(path)))
 
 
 def test_only_trials_that_count_are_too_short_for_the_clock_of_time(tmp_path: Path) -> None:
     path = tmp_path / "time.txt"
     path.write_text(_verbose(*[("a", 0.3, 0)] * 4, ("a", 0.0, 1)))
     (one,) = TIME.read(path)
-    assert [each.code for each in input_findings(one)] == ["command-failed"]
+    assert [each.code for each in findings_about(one)] == ["command-failed"]
     path.write_text(_verbose(*[("a", 0.3, 0)] * 4, ("a", 0.0, 0)))
     (one,) = TIME.read(path)
-    assert "work-too-short-for-the-clock" in {f.code for f in input_findings(one)}
+    assert "work-too-short-for-the-clock" in {f.code for f in findings_about(one)}
 
 
 def test_csv_states_wait_and_the_share_of_cpu_time(tmp_path: Path) -> None:

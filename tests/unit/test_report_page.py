@@ -15,7 +15,7 @@ from benchwright.page.gather import gather_document
 from benchwright.page.html import render_page, section_pages
 from benchwright.report.comparison import sentence
 from benchwright.report.documents import encode
-from benchwright.results.stored import read_tests, unfinished_comparison
+from benchwright.results.stored import read_results, unfinished_comparison
 from benchwright.study.journal import Study
 from benchwright.study.selection import StudyPart
 from benchwright.views.blocks import TableBlock, Tone, Words
@@ -176,9 +176,9 @@ def test_an_unfinished_comparison_is_compared_from_its_blocks(compared: Path) ->
     """The trials alone give the ratios that the session recorded at its end."""
     with contextlib.closing(Study.open_to_read(compared)) as study:
         (session,) = study.sessions()
-        stored = read_tests(study, session, "p1")
+        stored = read_results(study, session, "p1")
         (recorded,) = stored.comparisons
-        again = unfinished_comparison(session, [test.parsed for test in stored.tests])
+        again = unfinished_comparison(session, stored.tests)
     assert again is not None
     assert again.blocks == recorded.blocks == 10
     assert [v.ratio for v in again.verdicts if v.judged] == [
@@ -194,7 +194,7 @@ def test_a_comparison_says_what_its_own_command_says(
     capsys.readouterr()
     with contextlib.closing(Study.open_to_read(compared)) as study:
         (session,) = study.sessions()
-        (recorded,) = read_tests(study, session, "p1").comparisons
+        (recorded,) = read_results(study, session, "p1").comparisons
     assert part.verdict == tuple(
         sentence(verdict, recorded) for verdict in recorded.verdicts if verdict.judged
     )
@@ -225,7 +225,7 @@ def test_gates_are_a_table_and_a_sentence_each(
     assert main(["compare", *words, "--", "true", "sleep 0.01"]) in (0, 1, 3)
     with contextlib.closing(Study.open_to_read(tmp_path / "bw-study")) as study:
         (session,) = study.sessions()
-        (recorded,) = read_tests(study, session, "p1").comparisons
+        (recorded,) = read_results(study, session, "p1").comparisons
     # A busy machine can leave the gate undecided.
     outcome = recorded.gates[0].outcome
     tones: dict[str, Tone] = {"failed": "bad", "undecided": "doubtful"}

@@ -10,11 +10,11 @@ import pytest
 from benchwright.cli.stats import with_reports
 from benchwright.core.observation import TrialEnding
 from benchwright.core.results import Finding, Severity
+from benchwright.findings.result import TestResult
 from benchwright.report.answer import answer_of
 from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
 from benchwright.results.stats import StudyAnswer
 from benchwright.stats.aggregate import summarise
-from benchwright.study.parsers.api import ParsedInput
 from benchwright.views.stats import render_readable, render_stats
 from watched_uses import trial, use
 
@@ -131,5 +131,5 @@ def test_a_void_load_has_no_report() -> None:
     """What was cut short is in no figure; a report of it looked like a result."""
     cut = msgspec.structs.replace(trial(1, use()), ending=TrialEnding.INTERRUPTED)
     answer = StudyAnswer("s", "s", answer_of([], status="interrupted"))
-    load = ParsedInput("load", (), trials=(cut,), source="s", test="load")
+    load = TestResult("load", void_trials=(cut,), source="s", test="load")
     assert with_reports(answer, [load], verbose=False) is answer

@@ -11,7 +11,8 @@ import pytest
 
 from benchwright.core.progress import NoProgress
 from benchwright.core.results import Finding, Severity
-from benchwright.findings.examine import Questions
+from benchwright.findings.examine import Questions, findings_about
+from benchwright.findings.result import TestResult
 from benchwright.findings.rules import NamedRule, Result
 from benchwright.report.progress import SessionProgress
 from benchwright.results.inputs import read_inputs, selected
@@ -20,14 +21,12 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.session import Session
 from benchwright.study.findings import (
-    input_findings,
     recorded_findings,
     session_findings,
     store_findings,
     stored_findings,
 )
 from benchwright.study.journal import NewEntry, Study
-from benchwright.study.parsers.api import ParsedInput
 from benchwright.suite.compile import load
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment
@@ -56,30 +55,30 @@ def study(tmp_path: Path) -> Iterator[Study]:
         yield study
 
 
-def codes(one: ParsedInput, questions: Questions | None = None) -> list[str]:
-    return [finding.code for finding in input_findings(one, questions)]
+def codes(one: TestResult, questions: Questions | None = None) -> list[str]:
+    return [finding.code for finding in findings_about(one, questions)]
 
 
 def test_what_was_found_is_read_and_not_computed(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchwright.study.findings.compute_findings", None)
+    monkeypatch.setattr("benchwright.findings.examine.compute_findings", None)
     (one,) = read_inputs([str(study.path)])
     assert one.session_findings == (NOTE,)
     assert codes(one) == ["too-few-trials"]
     renamed = msgspec.structs.replace(one, name="mine:t")
-    assert [f.subject for f in input_findings(renamed)] == ["mine:t"]
+    assert [f.subject for f in findings_about(renamed)] == ["mine:t"]
 
 
 def test_what_is_computed_again_is_the_same(study: Study) -> None:
     (one,) = read_inputs([str(study.path)])
     again = msgspec.structs.replace(one, findings=None)
-    assert input_findings(again) == input_findings(one)
+    assert findings_about(again) == findings_about(one)
 
 
 def test_a_selection_and_further_questions_compute_again(study: Study) -> None:
     (one,) = read_inputs([str(study.path)])
-    (few,) = selected([one], one.blocks[0].command)
+    (few,) = selected([one], one.rows[0].command)
     assert few.findings is None
     assert codes(few) == ["too-few-trials"]
     # What is stored would say so twice.
@@ -96,7 +95,7 @@ def test_the_findings_of_rules_are_added(study: Study) -> None:
     rules = Questions(rules=[NamedRule("r.py", rule)])
     assert codes(one, rules) == ["too-few-trials", "mine"]
     again = msgspec.structs.replace(one, findings=None)
-    assert input_findings(again, rules) == input_findings(one, rules)
+    assert findings_about(again, rules) == findings_about(one, rules)
 
 
 def test_what_is_stored_holds_until_the_session_goes_on(study: Study) -> None:

@@ -30,6 +30,7 @@ from benchwright.features.quiet.chill_types import CachedMemory, ChillMethod, Ch
 from benchwright.features.quiet.report import Offer, Status, offer_lines, status_lines
 from benchwright.features.quiet.types import QuietOwner, SettingChange
 from benchwright.findings.explanation import explain_test
+from benchwright.findings.result import TestResult
 from benchwright.notice import text as notice_text
 from benchwright.notice.deliver import FILE, record_notice
 from benchwright.report.answer import finding_groups
@@ -95,7 +96,7 @@ def test_why_has_no_control_characters() -> None:
         for severity in Severity
     ]
     seen = (trial(1, use()), trial(2, use()))
-    told = explain_test(EVIL, seen, found, figure=None, sample=((EVIL, EVIL),))
+    told = explain_test(TestResult(EVIL, whole_trials=seen, sample=((EVIL, EVIL),)), EVIL, found)
     row = msgspec.structs.replace(told.table[0], name=EVIL)
     told = msgspec.structs.replace(told, sentence=EVIL, table=(row,))
     lines = render_why([told]).split("\n")

@@ -32,9 +32,10 @@ from benchwright.features.search.types import (
     encode_stored,
 )
 from benchwright.findings.codes import make_finding
-from benchwright.findings.examine import Evidence, rule_findings
+from benchwright.findings.examine import rule_findings
 from benchwright.findings.explanation import Explanation, explain_test
 from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
 from benchwright.inputs.source import SourceFile
@@ -57,7 +58,9 @@ def told(*codes: str, trials: tuple[Trial, ...] | None = None) -> Explanation:
     seen = trials or (trial(1, use()), trial(2, use()))
     findings = [make_finding(code, "t", f"evidence of {code}") for code in codes]
     (figure, *_) = summarise_trials(seen)
-    return explain_test("t", seen, findings, figure=figure, sample=(("FS", "ext4"),))
+    return explain_test(
+        TestResult("t", whole_trials=seen, sample=(("FS", "ext4"),)), "t", findings, figure
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +173,9 @@ def costing(name: str, share: float, by: str = "make") -> Explanation:
     )
     seen = (trial(1, use()), trial(2, use()))
     finding = make_finding("noisy-neighbour", name, shown)
-    return explain_test(name, seen, [finding], figure=summarise_trials(seen)[0])
+    return explain_test(
+        TestResult(name, whole_trials=seen), name, [finding], summarise_trials(seen)[0]
+    )
 
 
 def test_tests_with_the_same_cause_are_one_sentence_with_the_range() -> None:
@@ -203,7 +208,7 @@ def test_a_hash_in_a_cgroup_is_cut_in_the_text_only() -> None:
     path = f"/docker/{'0123456789abcdef' * 2}"
     group = CgroupUse(path, 1, memory_limit=100, memory_max=99, memory_limit_hits=3)
     seen = (trial(1, use(cgroups=(group,))),)
-    one = explain_test("t", seen, [], figure=summarise_trials(seen)[0])
+    one = explain_test(TestResult("t", whole_trials=seen), "t", [], summarise_trials(seen)[0])
     assert "cgroup /docker/01234567..." in render_why([one])
     assert path in encode(why_document([one], "s", None))
 
@@ -295,7 +300,7 @@ def test_a_reading_in_words(reading: UseValue, text: str) -> None:
 def asked(path: Path, *uses: ResourceUse) -> tuple[Finding, ...]:
     """Return what a rule's file finds in a test with these uses."""
     trials = [trial(epoch, seen) for epoch, seen in enumerate(uses, 1)]
-    evidence = Evidence("t", trials, sample=(("FS", "ext4"),))
+    evidence = TestResult("t", whole_trials=trials, sample=(("FS", "ext4"),))
     return rule_findings(evidence, rule_files.read_rules([str(path)], {}))
 
 
@@ -421,7 +426,7 @@ def test_a_file_that_is_no_study_is_said_in_this_commands_words(
 def test_what_failed_comes_before_what_was_busy() -> None:
     seen = (msgspec.structs.replace(trial(1, use()), ending=TrialEnding.FAILED),)
     failed = make_finding("command-failed", "t", "`t` exited with status 2")
-    one = explain_test("t", seen, [failed])
+    one = explain_test(TestResult("t", whole_trials=seen), "t", [failed])
     assert [cause.code for cause in one.causes] == ["command-failed"]
     assert one.sentence == ""
     assert render_why([one]).startswith("t: serious: `t` exited with status 2")
@@ -433,7 +438,7 @@ def test_a_limit_at_which_commands_fail_comes_before_what_failed() -> None:
         make_finding(code, "t", "evidence")
         for code in ("noisy-neighbour", "command-failed", "pids-limit")
     ]
-    one = explain_test("t", seen, findings)
+    one = explain_test(TestResult("t", whole_trials=seen), "t", findings)
     assert [cause.code for cause in one.causes] == [
         "pids-limit",
         "command-failed",
@@ -443,7 +448,7 @@ def test_a_limit_at_which_commands_fail_comes_before_what_failed() -> None:
 
 def test_without_a_completed_trial_nothing_is_explained() -> None:
     cut = msgspec.structs.replace(trial(1, use()), ending=TrialEnding.INTERRUPTED)
-    text = render_why([explain_test("t", (cut,), [])])
+    text = render_why([explain_test(TestResult("t", void_trials=(cut,)), "t", [])])
     assert text.startswith("t: no trial was completed, so there is no result to explain")
     assert render_why([], noun="load").startswith("no load was completed")
 
@@ -609,6 +614,6 @@ def test_a_search_reports_what_disturbed_its_loads_below_its_answer(
 
 def test_a_limit_that_a_benchmark_may_intend_does_not_disturb_a_search() -> None:
     saturated = make_finding("cpu-saturated", "a", "all CPUs were busy")
-    load = explain_test("a", (trial(1, use()),), [saturated])
+    load = explain_test(TestResult("a", whole_trials=(trial(1, use()),)), "a", [saturated])
     assert load.first == "cpu-saturated"
     assert disturbed_loads([load]) == DisturbedLoads()

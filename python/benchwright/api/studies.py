@@ -13,11 +13,13 @@ import msgspec
 
 from benchwright.api.frames import StudyFrame
 from benchwright.feature import session_kind
+from benchwright.findings.result import TestResult
 from benchwright.report.sessions import SessionEntry, session_entry
-from benchwright.results.stored import StoredTests, read_tests
+from benchwright.results.stored import shown_summaries
 from benchwright.study.catalogue import record_of, sessions_now
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import Study
+from benchwright.study.parsers.study import parsed_test
 from benchwright.study.selection import StudyPart
 
 _SESSION_TYPES = {
@@ -77,12 +79,12 @@ class OpenStudy(msgspec.Struct, frozen=True):
     @property
     def tests(self) -> StudyFrame:
         """One row for each test and quantity, with its interval [in `unit`]."""
-        return _frame((row for tests in self._stored() for row in _test_rows(tests)), _TEST_TYPES)
+        return _frame((row for one in self._measured() for row in _test_rows(*one)), _TEST_TYPES)
 
     @property
     def trials(self) -> StudyFrame:
         """One row for each trial; its quantities are columns, in base units: seconds, bytes."""
-        rows = [row for tests in self._stored() for row in _trial_rows(tests)]
+        rows = [row for one in self._measured() for row in _trial_rows(*one)]
         names = dict.fromkeys(name for row in rows for name in row)
         types = {name: _TRIAL_TYPES.get(name, "float64") for name in names}
         return _frame(rows, _TRIAL_TYPES | types)
@@ -118,11 +120,13 @@ class OpenStudy(msgspec.Struct, frozen=True):
     def _repr_html_(self) -> str:
         return self.sessions._repr_html_()
 
-    def _stored(self) -> Iterator[StoredTests]:
+    def _measured(self) -> Iterator[tuple[int, TestResult]]:
+        """Yield the tests of all sessions, each with the number of its session."""
         with contextlib.closing(Study.open_to_read(self.path)) as study:
             for session in sessions_now(study):
                 if session_kind(session.info.kind) is None:
-                    yield read_tests(study, session, f"p{session.number}")
+                    for test in tests_of(study, session.number):
+                        yield session.number, parsed_test(test, study.path)
 
 
 def open_study(path: str | Path, keep: object = None) -> OpenStudy:
@@ -154,40 +158,37 @@ def _session_row(one: SessionEntry) -> Row:
     }
 
 
-def _test_rows(stored: StoredTests) -> Iterator[Row]:
-    for test in stored.tests:
-        plan, stop = test.contents.plan, test.contents.stop
-        for summary in test.summaries():
-            yield {
-                "session": stored.session.number,
-                "test": test.name,
-                "threads": plan.threads,
-                "sample": json.dumps(dict(plan.sample)),
-                "trials": summary.count,
-                "metric": summary.name,
-                "unit": summary.unit,
-                "mean": summary.mean,
-                "median": summary.median,
-                "low": summary.low,
-                "high": summary.high,
-                "sdev": summary.sdev,
-                "stopped": None if stop is None else stop.reason,
-            }
+def _test_rows(session: int, test: TestResult) -> Iterator[Row]:
+    for summary in shown_summaries(test):
+        yield {
+            "session": session,
+            "test": test.name,
+            "threads": test.threads,
+            "sample": json.dumps(dict(test.sample)),
+            "trials": summary.count,
+            "metric": summary.name,
+            "unit": summary.unit,
+            "mean": summary.mean,
+            "median": summary.median,
+            "low": summary.low,
+            "high": summary.high,
+            "sdev": summary.sdev,
+            "stopped": None if test.stop is None else test.stop.reason,
+        }
 
 
-def _trial_rows(stored: StoredTests) -> Iterator[Row]:
-    for test in stored.tests:
-        sample = json.dumps(dict(test.contents.plan.sample))
-        for trial in test.trials:
-            yield {
-                **test.values_of(trial),
-                "session": stored.session.number,
-                "test": test.name,
-                "epoch": trial.epoch,
-                "threads": trial.threads,
-                "sample": sample,
-                "ending": trial.ending.value,
-                "warmup": int(trial.warmup),
-                "started_ns": trial.started_ns,
-                "duration_ns": trial.duration_ns,
-            }
+def _trial_rows(session: int, test: TestResult) -> Iterator[Row]:
+    sample = json.dumps(dict(test.sample))
+    for trial in test.all_trials:
+        yield {
+            **test.values_of(trial),
+            "session": session,
+            "test": test.name,
+            "epoch": trial.epoch,
+            "threads": trial.threads,
+            "sample": sample,
+            "ending": trial.ending.value,
+            "warmup": int(trial.warmup),
+            "started_ns": trial.started_ns,
+            "duration_ns": trial.duration_ns,
+        }

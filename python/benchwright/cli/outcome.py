@@ -15,14 +15,7 @@ from benchwright.cli.terminal import painter, report_width, table_width
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import shell_text, visible_lines
-from benchwright.report.answer import (
-    AnswerInput,
-    FindingGroup,
-    SessionAnswer,
-    answer_entries,
-    answer_of,
-    input_of_running,
-)
+from benchwright.report.answer import FindingGroup, SessionAnswer, answer_entries, answer_of
 from benchwright.report.comparison import comparison_entry
 from benchwright.report.observed import failure_entry, observed_entry, observed_lines, output_entry
 from benchwright.report.parts import failure_text
@@ -34,6 +27,7 @@ from benchwright.views.tests import answer_lines, groups_to_print
 
 if TYPE_CHECKING:
     from benchwright.core.comparison import ComparisonResult
+    from benchwright.findings.result import TestResult
     from benchwright.run.runner import SessionResult
     from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
@@ -68,7 +62,7 @@ def outcome_of(
     """Return the outcome of a session that has just ended."""
     assert ended.findings is not None
     found, verdict = ended.findings, ended.verdict
-    inputs = [input_of_running(test, found.tests.get(test.key, ())) for test in tests]
+    inputs = [test.result(found.tests.get(test.key, ())) for test in tests]
     compared = (one for group in found.comparisons.values() for one in group)
     about = (*found.session, *compared)
     answer = answer_of(
@@ -85,11 +79,11 @@ def outcome_of(
 
 
 def named_findings(
-    answer: SessionAnswer, inputs: Sequence[AnswerInput], about: Sequence[Finding]
+    answer: SessionAnswer, inputs: Sequence[TestResult], about: Sequence[Finding]
 ) -> tuple[tuple[str, Finding], ...]:
     """Return the findings with the short names of their tests; `about` concern no single test."""
     tests = zip(answer.tests, inputs, strict=True)
-    of_tests = ((test.name, one) for test, given in tests for one in given.findings)
+    of_tests = ((test.name, one) for test, given in tests for one in given.findings or ())
     return (*(("", one) for one in about), *of_tests)
 
 

@@ -17,6 +17,7 @@ from benchwright.cli.plot_options import PlotOptions
 from benchwright.cli.shared_options import study_here
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import SUCCESS
+from benchwright.findings.result import TestResult
 from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
@@ -25,7 +26,6 @@ from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.source import PlotGroup, PlotTest, natural_key, plot_test_of
 from benchwright.report.charts.style import IMAGE_FORMATS, BarSpacing, ChartStyle, LegendPlace
 from benchwright.results.inputs import check_ok_status, read_inputs
-from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
 from benchwright.suite.values import statuses
 
@@ -46,7 +46,7 @@ def groups_of(pairs: Sequence[tuple[str, str]], ok_status: str | None = None) ->
     `ok_status`: what --ok-status has, checked. Raises InputError with all patterns that match
     nothing and all inputs that cannot be read.
     """
-    found: dict[str, list[ParsedInput]] = {}
+    found: dict[str, list[TestResult]] = {}
     wrong: list[Diagnostic] = []
     accepted = SUCCESS if ok_status is None else statuses(ok_status)
     for name, pattern in pairs:
@@ -69,10 +69,10 @@ def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
     return found
 
 
-def _source(parsed_input: ParsedInput) -> PlotTest:
+def _source(parsed_input: TestResult) -> PlotTest:
     return plot_test_of(
         parsed_input.name,
-        trials_of(parsed_input),
+        parsed_input.all_trials,
         parsed_input.specs,
         sample=parsed_input.sample,
         stop=parsed_input.stop,
@@ -81,7 +81,7 @@ def _source(parsed_input: ParsedInput) -> PlotTest:
     )
 
 
-def _tests(pattern: str, accepted: Sequence[int]) -> list[ParsedInput]:
+def _tests(pattern: str, accepted: Sequence[int]) -> list[TestResult]:
     if Path(pattern).exists() or not _PATTERN & set(pattern):
         return read_inputs([pattern], ok_status=accepted)
     if files := sorted(glob.glob(pattern), key=natural_key):
@@ -104,7 +104,7 @@ def _studies(text: str) -> list[str]:
     return sorted((p for p in glob.glob(text) if Path(p).is_dir()), key=natural_key)
 
 
-def _chosen(pattern: str, places: list[str], wanted: str) -> list[ParsedInput]:
+def _chosen(pattern: str, places: list[str], wanted: str) -> list[TestResult]:
     tests = read_inputs(places)
     chosen = [test for test in tests if fnmatchcase(test.name, wanted)]
     if not chosen:

@@ -257,9 +257,10 @@ def _named_test(wish: Baseline, planned: list[Planned]) -> str:
 
     Raises InputError for a name that no test has.
     """
+    from benchwright.findings.result import TestResult
     from benchwright.inputs.mistakes import mistake
     from benchwright.inputs.toml_table import one_of_words
-    from benchwright.report.answer import AnswerInput, short_names
+    from benchwright.report.answer import short_names
     from benchwright.suite.plan import PlannedTest
 
     plans = {
@@ -267,10 +268,7 @@ def _named_test(wish: Baseline, planned: list[Planned]) -> str:
         for one in planned
         if isinstance(one, PlannedTest) and one.plan.arm is None
     }
-    tests = [
-        AnswerInput(name=name, sample=plan.sample, threads=plan.threads)
-        for name, plan in plans.items()
-    ]
+    tests = [TestResult(name, sample=plan.sample, plan=plan) for name, plan in plans.items()]
     shown = dict(zip(short_names(tests), plans, strict=True))
     if wish.text in plans:
         return wish.text

@@ -75,11 +75,11 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
     """Return what is printed of a session, for this width and these colours."""
     from benchwright.feature import session_kind
     from benchwright.page.headline import headline
-    from benchwright.report.answer import answer_entries, answer_of, input_of_contents
+    from benchwright.report.answer import answer_entries, answer_of
     from benchwright.report.sessions import ShownSession
-    from benchwright.results.stored import read_tests
+    from benchwright.results.stored import read_results
     from benchwright.study.catalogue import record_of, sessions_now
-    from benchwright.study.contents import stored_baseline, tests_of
+    from benchwright.study.contents import tests_of
     from benchwright.study.findings import findings_about_session
     from benchwright.study.journal import Study
     from benchwright.views.terminal import group_lines, unpainted
@@ -94,18 +94,9 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
         short = headline(study, session, tests)
         if session_kind(session.info.kind) is not None:
             about = findings_about_session(study, number)
-            inputs = []
+            answer = answer_of((), about, status=session.status, detail=session.detail)
         else:
-            read = read_tests(study, session, "")
-            about = read.about_session
-            inputs = [input_of_contents(test.contents, test.findings) for test in read.tests]
-    answer = answer_of(
-        inputs,
-        about,
-        status=session.status,
-        detail=session.detail,
-        baseline=stored_baseline(session.info),
-    )
+            answer = read_results(study, session).answer()
     paint = paint or unpainted
     lines = answer_lines(answer, width, paint)
     # The table of bw stats: arms and loads have none here.

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchwright.core.results import Finding
+    from benchwright.findings.result import TestResult
     from benchwright.report.stats_document import StatsReport, StatsWords
     from benchwright.results.stats import StudyAnswer
     from benchwright.results.stats_request import TransformStep
-    from benchwright.study.parsers.api import ParsedInput
 
 
 # `bw stats`: the table of studies and results files.
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         named = [(one.subject, one) for one in warned]
         for line in finding_paragraphs(named, report_width(), painter(sys.stderr)):
             print(line, file=sys.stderr)
-        sys.stdout.write(render_dump([(i.name, i.blocks, i.sample) for i in inputs]))
+        sys.stdout.write(render_dump([(i.name, i.rows, i.sample) for i in inputs]))
         return 0
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")
@@ -198,8 +198,8 @@ def _write_doubts(
 
 
 def _transformed(
-    inputs: list[ParsedInput], steps: tuple[TransformStep, ...]
-) -> tuple[list[ParsedInput], tuple[Finding, ...]]:
+    inputs: list[TestResult], steps: tuple[TransformStep, ...]
+) -> tuple[list[TestResult], tuple[Finding, ...]]:
     """Return the inputs after all steps, and the findings of `--warn`."""
     if not steps:
         return inputs, ()
@@ -217,7 +217,7 @@ def _parsed_predicate(text: str | None) -> Any:
     return parse_predicate(text)
 
 
-def _answer(predicate: Any, inputs: list[ParsedInput], confidence: float, as_json: bool) -> int:
+def _answer(predicate: Any, inputs: list[TestResult], confidence: float, as_json: bool) -> int:
     """Evaluate the predicate for every quantity; return 0 if it is true for all, else 1."""
     from benchwright.results.inputs import NOT_SELECTED, why_left_out
     from benchwright.results.stats import judged_summaries
@@ -245,18 +245,13 @@ def _without_scores(document: StatsReport) -> StatsReport:
 
 
 def with_reports(
-    answer: StudyAnswer, inputs: Sequence[ParsedInput], *, verbose: bool
+    answer: StudyAnswer, inputs: Sequence[TestResult], *, verbose: bool
 ) -> StudyAnswer:
     """Return the answer with the report of the session's document or comparisons, if it has any."""
-    from benchwright.core.observation import TrialEnding
-    from benchwright.study.parsers.api import trials_of
 
     tests = [one for one in inputs if one.source == answer.source]
     compared = any(one.arm is not None for one in tests)
-    ran = [
-        (one.test, [t for t in trials_of(one) if t.ending is not TrialEnding.INTERRUPTED])
-        for one in tests
-    ]
+    ran = [(one.test, one.trials) for one in tests]
     if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
         return answer
     from benchwright.cli.outcome import document_text_of

@@ -6,16 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import msgspec
 
-from benchwright.core.observation import FAILED_ENDINGS, CpuProfile, Trial, TrialEnding
+from benchwright.core.observation import FAILED_ENDINGS, Trial, TrialEnding
 from benchwright.core.plan import (
-    SUCCESS,
     CommandMode,
-    MetricSpec,
-    Pairs,
     StopDecision,
     StoppingRule,
     UntilPredicate,
@@ -28,11 +24,12 @@ from benchwright.feature import COMMAND_FAILED, feature, feature_of, recorded_by
 from benchwright.findings.codes import all_codes, in_trials, make_finding
 from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
+from benchwright.findings.result import TestResult
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings
 from benchwright.findings.thresholds import OUTPUT_NS_PER_BYTE, OUTPUT_OF_ELAPSED, OUTPUT_OF_SYSTEM
-from benchwright.stats.aggregate import TrialValues, observe_trials
+from benchwright.stats.aggregate import TrialValues
 from benchwright.stats.metric_rules import MetricRules
 
 # -- Findings that a measured command reported itself: `[finding]` blocks in APLOG -----------
@@ -117,28 +114,6 @@ def _cost(trial: Trial) -> tuple[float, float, float, float] | None:
 # Findings about the values themselves (drift, modes, ...) are in series.py.
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """The inputs of the findings about one test."""
-
-    name: str
-    trials: Sequence[Trial]
-    """All trials, including void and failed ones."""
-    specs: Sequence[MetricSpec] = ()
-    rule: StoppingRule | None = None
-    """Together with `stop`, the reason for the number of trials; None if it is unknown."""
-    stop: StopDecision | None = None
-    sample: Pairs = ()
-    profiles: Sequence[CpuProfile] = ()
-    recorded: Mapping[str, Any] = {}
-    """What observers recorded of the test (`recorded_by`)."""
-    deselected: int = 0
-    """Number of trials that a selection left out."""
-    ok_status: Sequence[int] = SUCCESS
-    """Exit statuses with which a measured command succeeds."""
-    clock_s: float = 0.0
-    """The step in which its tool writes times [s]; 0 if it is unknown."""
-
-
 class Questions(msgspec.Struct, frozen=True):
     """Questions about a test in addition to those of its plan."""
 
@@ -158,30 +133,50 @@ class Questions(msgspec.Struct, frozen=True):
         return self.claims != Claims() or bool(self.least_changes or self.also)
 
 
-def compute_findings(
-    evidence: Evidence,
-    questions: Questions | None = None,
-    observed: Sequence[TrialValues] | None = None,
-) -> tuple[Finding, ...]:
+def findings_about(test: TestResult, questions: Questions | None = None) -> tuple[Finding, ...]:
+    """Return the findings about a test, those that it has or computed again.
+
+    They are computed again if the session stored none, if a selection or another transformation
+    changed the trials, or if a question is asked that the session did not ask. Raises InputError
+    for a rule that fails.
+    """
+    asked = questions or Questions()
+    # What a file only states is not missing from its trials.
+    stated = {summary.name for summary in test.summaries}
+    if stated:
+        if not test.trials:
+            return ()
+        specs = tuple(spec for spec in test.specs if spec.name not in stated)
+        test = msgspec.structs.replace(test, specs=specs)
+    if test.findings is None or asked.changes_answers:
+        return compute_findings(test, asked)
+    # A reader may have renamed the test to distinguish inputs.
+    named = (
+        msgspec.structs.replace(finding, subject=test.name)
+        if finding.subject == test.test
+        else finding
+        for finding in test.findings
+    )
+    return (*named, *rule_findings(test, asked.rules))
+
+
+def compute_findings(test: TestResult, questions: Questions | None = None) -> tuple[Finding, ...]:
     """Return the findings about one test, most serious cause first, then those of rules.
 
-    `observed` are the values of the trials that count, if the caller has them already.
     Raises InputError for a rule that fails.
     """
     asked = questions or Questions()
-    name, trials, book = evidence.name, evidence.trials, MetricRules(evidence.specs)
-    if observed is None:
-        observed = observe_trials(trials, book)
-    claims = with_sample(asked.claims, evidence.sample)
-    declared = with_sample(Claims(), evidence.sample).operation_bytes
+    name, trials, book, observed = test.name, test.all_trials, test.rules, test.observed
+    claims = with_sample(asked.claims, test.sample)
+    declared = with_sample(Claims(), test.sample).operation_bytes
     return (
-        *profile_note(name, evidence.profiles),
+        *profile_note(name, test.profiles),
         *(
             found
-            for kind, record in recorded_by(evidence.recorded)
+            for kind, record in recorded_by(test.recorded)
             for found in kind.findings(name, record, declared)
         ),
-        *_failures(name, trials, evidence.ok_status),
+        *_failures(name, trials, test.ok_status),
         *_accepted(name, trials),
         *_missing(name, trials, observed, book),
         *_left_running(name, trials),
@@ -189,31 +184,26 @@ def compute_findings(
         *reported_findings(name, trials),
         *output_findings(name, trials),
         *_void(name, trials),
-        *resource_findings(name, trials, observed, book, claims, clock_s=evidence.clock_s),
-        *_too_few(name, trials, observed, evidence.deselected),
-        *_nominal(name, evidence.rule, evidence.stop),
+        *resource_findings(test, claims),
+        *_too_few(name, trials, observed, test.deselected),
+        *_nominal(name, test.rule, test.stop),
         *series_findings(
             name,
-            observed,
+            test.columns,
             book,
-            rule=evidence.rule,
+            rule=test.rule,
             least_changes=asked.least_changes,
             also=asked.also,
         ),
-        *rule_findings(evidence, asked.rules, observed),
+        *rule_findings(test, asked.rules),
     )
 
 
-def rule_findings(
-    evidence: Evidence, rules: Sequence[NamedRule], observed: Sequence[TrialValues] | None = None
-) -> tuple[Finding, ...]:
+def rule_findings(test: TestResult, rules: Sequence[NamedRule]) -> tuple[Finding, ...]:
     """Return the findings of the user's rules. Raises InputError for a rule that fails."""
     if not rules:
         return ()
-    book = MetricRules(evidence.specs)
-    if observed is None:
-        observed = observe_trials(evidence.trials, book)
-    result = result_of(evidence.name, evidence.trials, observed, book, evidence.sample)
+    result = result_of(test)
     return tuple(one for rule in rules for one in apply_rule(rule, result))
 
 

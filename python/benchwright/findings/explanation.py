@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.criterion import Criterion
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, FindingFigures, Severity, Summary
@@ -28,6 +28,7 @@ from benchwright.findings.limiter import (
 )
 from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import reason_not_watched
+from benchwright.findings.result import TestResult
 from benchwright.findings.use_table import UseRow, use_table
 
 NOT_WATCHED = (
@@ -92,29 +93,21 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain_test(
-    name: str,
-    trials: Sequence[Trial],
-    findings: Sequence[Finding],
-    *,
-    figure: Summary | None = None,
-    sample: Pairs = (),
-    files: ObservedFiles | None = None,
-    stated: bool = False,
+    test: TestResult, name: str, findings: Sequence[Finding], figure: Summary | None = None
 ) -> Explanation:
-    """Return the explanation of a test from its findings, including those of rules; `stated`: its
-    file has estimates of quantities."""
-    counted = [trial for trial in trials if counts(trial)]
-    found = explain_windows(name, windows_of(trials), len(counted), findings)
+    """Return the explanation of a test, under this name, from its findings and those of rules."""
+    counted = [trial for trial in test.all_trials if counts(trial)]
+    found = explain_windows(name, windows_of(test.all_trials), len(counted), findings)
     if not any(trial.ending is TrialEnding.OK for trial in counted):
         found = _without_result(found)
-        if stated and not counted:
+        if test.summaries and not counted:
             found = msgspec.structs.replace(found, sentence=ONLY_STATED, unlimited=None)
     return msgspec.structs.replace(
         found,
         figure=figure,
-        sample=sample,
+        sample=test.sample,
         threads=counted[0].threads if counted else None,
-        files=files,
+        files=test.files,
     )
 
 

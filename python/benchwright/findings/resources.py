@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
 import msgspec
@@ -29,8 +29,9 @@ from benchwright.findings.limiter import WatchedWindow, counts, named_limits, sh
 from benchwright.findings.limiter_cpu import cpu_steal, steal_statement, stolen
 from benchwright.findings.limiter_io import limit_kills, uses_disk
 from benchwright.findings.programs import is_generator, is_server
+from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import Claims, ReportedMetric, coarse_times, grain_of, mostly_start
-from benchwright.stats.aggregate import TrialValues, metric_columns
+from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 
 # --------------------------------------------------------------------------------------
@@ -393,33 +394,22 @@ _BETWEEN: tuple[tuple[str, Callable[[Sequence[ResourceUse]], str | FindingFigure
 )
 
 
-def resource_findings(
-    name: str,
-    trials: Sequence[Trial],
-    observed: Sequence[TrialValues],
-    book: MetricRules,
-    claims: Claims | None = None,
-    *,
-    clock_s: float = 0.0,
-) -> list[Finding]:
-    """Return the findings of a test about its machine.
-
-    `clock_s`: the step in which its tool writes times [s]; 0 if it is unknown.
-    """
+def resource_findings(test: TestResult, claims: Claims | None = None) -> list[Finding]:
+    """Return the findings of a test about its machine."""
+    name, trials, book = test.name, test.all_trials, test.rules
     windows, stated = windows_of(trials), claims or Claims()
-    figures = figures_of(observed, book)
+    figures = figures_of(test.columns, book)
     return [
         *limit_findings(name, windows, len(trials), stated.capacities),
         *window_findings(name, windows, len(trials)),
         *_figure_findings(name, windows, len(trials), figures, stated),
-        *_too_short(name, trials, observed, book, clock_s),
+        *_too_short(name, trials, test.columns, book, test.clock_s),
         *_partly_watched(name, trials, windows),
     ]
 
 
-def figures_of(observed: Sequence[TrialValues], book: MetricRules) -> tuple[ReportedMetric, ...]:
+def figures_of(found: Mapping[str, MetricColumn], book: MetricRules) -> tuple[ReportedMetric, ...]:
     """Return the medians of the test's own metrics, not those of getrusage."""
-    found = metric_columns(observed, book)
     return tuple(
         ReportedMetric(name, median(found[name].values), book.row(name).unit)
         for name in book.shown(found)
@@ -548,11 +538,11 @@ def _figure_findings(
 def _too_short(
     name: str,
     trials: Sequence[Trial],
-    observed: Sequence[TrialValues],
+    columns: Mapping[str, MetricColumn],
     book: MetricRules,
     clock_s: float,
 ) -> Iterator[Finding]:
-    found = metric_columns(observed, book)
+    found = columns
     if clock_s:
         elapsed = found["elapsed"].values if "elapsed" in found else ()
         if coarse := coarse_times(elapsed, clock_s):

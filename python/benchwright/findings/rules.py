@@ -11,19 +11,16 @@ Benchwright; cli/rule_files.py loads it. Non-goal: a rule changes no figure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.observation import Trial
-from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Finding, Severity
 from benchwright.core.untrusted import regular_bytes
 from benchwright.findings.limiter import named_limits, windows_of
-from benchwright.stats.aggregate import TrialValues, metric_columns
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.findings.result import TestResult
 
 __all__ = [
     "Finding",
@@ -67,21 +64,14 @@ class NamedRule(msgspec.Struct, frozen=True):
     apply: Rule
 
 
-def result_of(
-    test: str,
-    trials: Sequence[Trial],
-    observed: Sequence[TrialValues],
-    book: MetricRules,
-    sample: Pairs = (),
-) -> Result:
+def result_of(test: TestResult) -> Result:
     """Return the input of a rule for a test."""
-    found = metric_columns(observed, book)
-    windows = windows_of(trials)
+    windows = windows_of(test.all_trials)
     return Result(
-        test=test,
-        factors=dict(sample),
-        values={name: found[name].values for name in found},
-        units={name: book.row(name).unit for name in found},
+        test=test.name,
+        factors=dict(test.sample),
+        values={name: column.values for name, column in test.columns.items()},
+        units={name: test.rules.row(name).unit for name in test.columns},
         uses=tuple(window.use for window in windows),
         limits=tuple(named_limit.limit.code for named_limit in named_limits(windows)),
     )

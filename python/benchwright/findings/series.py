@@ -13,7 +13,7 @@ from benchwright.core.results import Figure, Finding, Severity, SlowRuns, Value,
 from benchwright.core.text import exact_text, p_text, percent_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import in_trials, make_finding
-from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
+from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.dependence import dependence, inflation
 from benchwright.stats.distribution import Modes, Outlier, outlier_threshold, outliers, two_modes
 from benchwright.stats.drift import (
@@ -322,7 +322,7 @@ def warm_up_finding(one: ExaminedSeries, warm: Truncation) -> Finding | None:
 
 def series_findings(
     test: str,
-    observed: Sequence[TrialValues],
+    columns: Mapping[str, MetricColumn],
     book: MetricRules,
     *,
     rule: StoppingRule | None = None,
@@ -332,9 +332,7 @@ def series_findings(
     """Return the findings about a test's series, metric by metric; `also` are further main
     metrics."""
     found = {
-        name: column
-        for name, column in metric_columns(observed, book).items()
-        if len(column.values) >= t.FEWEST_TRIALS
+        name: column for name, column in columns.items() if len(column.values) >= t.FEWEST_TRIALS
     }
     least = least_changes or {}
     judged = dict.fromkeys((*_about(rule, book, found), *also))

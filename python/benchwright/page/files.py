@@ -1,7 +1,7 @@
 """The report of a file that another tool or a user wrote, instead of a session.
 
-Decision: its tests are those of a session with number 0 that is complete, so every section about
-trials is the one of studies. What only a session has (machine, method, rules) is left out, and what
+Decision: its tests are those of a session that is complete, so every section about trials is the
+one of studies. What only a session has (machine, method, rules) is left out, and what
 only such a file has, the estimates of another tool, is a table of its own.
 """
 
@@ -15,26 +15,21 @@ import msgspec
 
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import TrialEnding
-from benchwright.core.plan import FixedCount, Phases, StopDecision, TestPlan
+from benchwright.core.plan import StopDecision
 from benchwright.core.results import Summary
 from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.findings.environment import value_text
+from benchwright.findings.examine import findings_about
+from benchwright.findings.result import TestResult
 from benchwright.page.document import ReportPart
 from benchwright.page.origin import data_section, facts_table
 from benchwright.page.tests import answered_part, results_section, tests_section
-from benchwright.report.answer import answer_of, input_of_contents
-from benchwright.results.stored import StoredTest, StoredTests
-from benchwright.stats.aggregate import metric_columns, observe_trials
+from benchwright.results.stored import Results
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import TestContents
-from benchwright.study.findings import input_findings
-from benchwright.study.journal import SessionInfo, StoredSession
-from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.views.blocks import Cell, Column, Number, Section, TableBlock, Words
 from benchwright.views.figures import number_of, scale_of
 
-KIND = "file"
 _MOST_OF_FACT = 200
 """Characters of a fact that are shown."""
 
@@ -43,7 +38,7 @@ class FileResults(msgspec.Struct, frozen=True):
     """The tests of one file."""
 
     place: Path
-    inputs: tuple[ParsedInput, ...]
+    inputs: tuple[TestResult, ...]
 
     @property
     def machines(self) -> tuple[MachineCapture, ...]:
@@ -59,21 +54,17 @@ def file_part(results: FileResults, part: str) -> ReportPart:
     started = min((o.started_ns for o in origins if o.started_ns is not None), default=None)
     if started is None:
         started = results.place.stat().st_mtime_ns if results.place.exists() else 0
-    stored = StoredTests(
+    stored = Results(
         id=part,
         path=results.place,
-        session=StoredSession(0, _session_info(results.place, started), "complete"),
+        session=None,
+        started_ns=started,
         tests=tuple(
-            _test(f"{part}.t{place}", one) for place, one in enumerate(inputs, 1) if trials_of(one)
+            _ended(f"{part}.t{place}", one) for place, one in enumerate(inputs, 1) if one.trials
         ),
         about_session=tuple(finding for one in inputs for finding in one.session_findings),
-        comparisons=(),
-        machines=(),
     )
-    answer = answer_of(
-        [input_of_contents(test.contents, test.findings) for test in stored.tests],
-        stored.about_session,
-    )
+    answer = stored.answer()
     estimates = _estimates_section(part, inputs)
     sections = [
         *([results_section(stored, answer)] if len(stored.tests) > 1 else []),
@@ -85,51 +76,20 @@ def file_part(results: FileResults, part: str) -> ReportPart:
     return answered_part(stored, answer, sections, headline=_headline(inputs, stored))
 
 
-def _session_info(place: Path, started_ns: int) -> SessionInfo:
-    return SessionInfo(
-        started_ns=started_ns,
-        version="",
-        boot_id="",
-        directory=str(place.parent),
-        arguments=(),
-        defines=(),
-        program_main="",
-        sources=(),
-        options={},
-        kind=KIND,
-    )
-
-
-def _test(identifier: str, one: ParsedInput) -> StoredTest:
-    rules, trials = MetricRules(one.specs), trials_of(one)
-    observed = observe_trials(trials, rules)
-    count = sum(trial.ending is TrialEnding.OK for trial in trials)
-    plan = TestPlan(
-        name=one.name,
-        stopping=FixedCount(len(trials)),
-        phases=Phases(),
-        sample=one.sample,
-        metrics=one.specs,
-    )
+def _ended(identifier: str, one: TestResult) -> TestResult:
+    """Return a test of a file as one that has ended, with its findings."""
+    count = sum(trial.ending is TrialEnding.OK for trial in one.trials)
     stop = StopDecision("count", plural(count, "trial"), answered=bool(count))
-    return StoredTest(
-        identifier,
-        TestContents(key=identifier, plan=plan, trials=list(trials), stop=stop),
-        one,
-        rules,
-        observed,
-        metric_columns(observed, rules),
-        input_findings(one, observed=observed),
-    )
+    return one.labelled(id=identifier, stop=stop, findings=findings_about(one))
 
 
-def _data(stored: StoredTests) -> Section:
+def _data(stored: Results) -> Section:
     """Return the data as files; all of it is in the results."""
     lead = "The same numbers for other programs."
     return msgspec.structs.replace(data_section(stored), lead=lead)
 
 
-def _headline(inputs: Sequence[ParsedInput], stored: StoredTests) -> str:
+def _headline(inputs: Sequence[TestResult], stored: Results) -> str:
     """Return what the file has, as no test of it asked a question; empty for a single test, of
     which the answer is the figure."""
     if len(inputs) == 1 and stored.tests:
@@ -142,7 +102,7 @@ def _headline(inputs: Sequence[ParsedInput], stored: StoredTests) -> str:
     return f"Results of {tests}{whose}."
 
 
-def _estimates_section(part: str, inputs: Sequence[ParsedInput]) -> Section | None:
+def _estimates_section(part: str, inputs: Sequence[TestResult]) -> Section | None:
     """Return the quantities of which the file has only estimates; None if there are none."""
     rows = [
         row
@@ -173,7 +133,7 @@ def _estimates_section(part: str, inputs: Sequence[ParsedInput]) -> Section | No
     )
 
 
-def _estimate_rows(identifier: str, one: ParsedInput) -> Iterator[tuple[Cell, ...]]:
+def _estimate_rows(identifier: str, one: TestResult) -> Iterator[tuple[Cell, ...]]:
     rules = MetricRules(one.specs)
     for summary in one.summaries:
         key = f"{identifier}.stated.{summary.name}"

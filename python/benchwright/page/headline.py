@@ -14,15 +14,10 @@ from benchwright.core.errors import StudyError
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
 from benchwright.page.trial_documents import trial_document
-from benchwright.report.answer import (
-    TestAnswer,
-    answer_of,
-    answer_sentence,
-    estimate_text,
-    input_of_contents,
-)
+from benchwright.report.answer import TestAnswer, answer_of, answer_sentence, estimate_text
 from benchwright.study.contents import TestContents, stored_baseline
 from benchwright.study.journal import StoredSession, Study
+from benchwright.study.parsers.study import parsed_test
 
 
 def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]) -> str:
@@ -47,7 +42,7 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
     if text := _of_document(study, session, tests):
         return text
     answer = answer_of(
-        [input_of_contents(test) for test in tests],
+        [parsed_test(test, study.path) for test in tests],
         status=session.status,
         detail=session.detail,
         baseline=stored_baseline(session.info),

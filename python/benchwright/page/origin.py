@@ -18,7 +18,7 @@ from benchwright.report.documents import encode
 from benchwright.report.env import GROUPS, shown_value, taken_text
 from benchwright.report.stats_document import StatsInput, compose_report
 from benchwright.report.stats_json import stats_document
-from benchwright.results.stored import StoredTests
+from benchwright.results.stored import Results, shown_quantities, shown_summaries
 from benchwright.study.contents import stored_defaults
 from benchwright.study.journal import StoredSession
 from benchwright.views.blocks import (
@@ -193,15 +193,15 @@ def _part_name(part: ReportPart) -> str:
 # -- The method ------------------------------------------------------------------------
 
 
-def method_section(stored: StoredTests, answer: SessionAnswer) -> Section:
+def method_section(stored: Results, session: StoredSession, answer: SessionAnswer) -> Section:
     """Return how the tests were measured: rules, looks, seed, versions, command line."""
     rows: list[tuple[Cell, ...]] = []
     rules: dict[str, list[str]] = {}
     for test in stored.tests:
-        if test.contents.plan.arm is None:
-            rule = describe_test(test.contents.plan)
+        if test.plan is not None and test.arm is None:
+            rule = describe_test(test.plan)
             rules.setdefault(rule, []).append(test.name)
-    if any(test.contents.plan.place is not None for test in stored.tests):
+    if any(test.plan is not None and test.plan.place is not None for test in stored.tests):
         order = "interleaved: rounds of trials, in a random order each"
         rows.append((Words("Order of the tests"), Words(order)))
     for comparison in stored.comparisons:
@@ -212,7 +212,7 @@ def method_section(stored: StoredTests, answer: SessionAnswer) -> Section:
         if len(rules) > 1:
             label += f" of {names[0]}" if len(names) == 1 else f" of {len(names)} tests"
         rows.insert(0, (Words(visible(label)), Words(visible(rule))))
-    looks = [test.contents.stop.looks for test in stored.tests if test.contents.stop]
+    looks = [test.stop.looks for test in stored.tests if test.stop]
     if any(looks):
         least, most = min(looks), max(looks)
         text = str(most) if least == most else f"{least} to {most}"
@@ -224,9 +224,7 @@ def method_section(stored: StoredTests, answer: SessionAnswer) -> Section:
         title="How it was measured",
         lead="The rule that ends each test, and what is needed to measure it again.",
         blocks=(
-            facts_table(
-                f"{stored.id}-method-facts", "Method", [*rows, *session_rows(stored.session)]
-            ),
+            facts_table(f"{stored.id}-method-facts", "Method", [*rows, *session_rows(session)]),
         ),
     )
 
@@ -259,10 +257,10 @@ _MOST_IN_CSV = 5000
 """Trials up to which the page contains each as CSV."""
 
 
-def data_section(stored: StoredTests, baseline: int = 0) -> Section:
+def data_section(stored: Results, baseline: int = 0) -> Section:
     """Return the data as files; of very many trials only the summaries. `baseline`: the index of
     the test that overheads refer to."""
-    count = sum(len(test.trials) for test in stored.tests)
+    count = sum(len(test.all_trials) for test in stored.tests)
     name = stored.path.name
     csv_file = Download(
         f"{name}-trials.csv", "text/csv", trials_csv(stored), "each trial and its values"
@@ -299,18 +297,18 @@ def compact_json(text: str) -> str:
     return msgspec.json.format(text, indent=-1)
 
 
-def trials_csv(stored: StoredTests) -> str:
+def trials_csv(stored: Results) -> str:
     """Return every trial as CSV: test, levels, trial, how it ended, each value in its unit."""
     values = [
-        (test, trial, test.values_of(trial)) for test in stored.tests for trial in test.trials
+        (test, trial, test.values_of(trial)) for test in stored.tests for trial in test.all_trials
     ]
-    names = list(dict.fromkeys(name for test in stored.tests for name in test.shown()))
-    factors = list(dict.fromkeys(name for test in stored.tests for name, _ in test.parsed.sample))
+    names = list(dict.fromkeys(name for test in stored.tests for name in shown_quantities(test)))
+    factors = list(dict.fromkeys(name for test in stored.tests for name, _ in test.sample))
     head = ("test", *factors, "trial", "ending", "warmup", "started_ns", *names)
     rows = [
         (
             test.name,
-            *(dict(test.parsed.sample).get(factor) for factor in factors),
+            *(dict(test.sample).get(factor) for factor in factors),
             trial.epoch,
             str(trial.ending),
             int(trial.warmup),
@@ -322,15 +320,15 @@ def trials_csv(stored: StoredTests) -> str:
     return csv_of_rows([head, *rows])
 
 
-def stats_json(stored: StoredTests, baseline: int) -> str:
+def stats_json(stored: Results, baseline: int) -> str:
     """Return the document of `bw stats --json` about the tests."""
     entries = [
         StatsInput(
             test.name,
-            test.summaries(),
-            stop=test.contents.stop,
-            sample=test.parsed.sample,
-            threads=test.contents.plan.threads,
+            shown_summaries(test),
+            stop=test.stop,
+            sample=test.sample,
+            threads=test.threads,
         )
         for test in stored.tests
     ]

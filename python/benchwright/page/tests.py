@@ -10,6 +10,8 @@ from benchwright.core.observation import Trial, TrialEnding, profiles_of
 from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
+from benchwright.findings.explanation import explain_test
+from benchwright.findings.result import TestResult
 from benchwright.page.document import ReportPart
 from benchwright.page.origin import data_section, environment_section, method_section
 from benchwright.page.sections import added_sections
@@ -26,15 +28,12 @@ from benchwright.page.why import why_section
 from benchwright.report.answer import (
     SessionAnswer,
     TestAnswer,
-    answer_of,
     answer_sentence,
     estimate_text,
     half_width_percent,
-    input_of_contents,
     unseen_text,
 )
-from benchwright.results.stored import StoredTest, StoredTests, explained, read_tests
-from benchwright.study.contents import stored_baseline
+from benchwright.results.stored import Results, read_results, shown_quantities, shown_summaries
 from benchwright.study.journal import StoredSession, Study
 from benchwright.views.blocks import (
     Block,
@@ -88,16 +87,10 @@ TONES: dict[str, Tone] = {
 
 def tests_part(study: Study, session: StoredSession, part: str, only: str | None) -> ReportPart:
     """Return the report of a session of tests."""
-    stored = read_tests(study, session, part, only)
-    answer = answer_of(
-        [input_of_contents(test.contents, test.findings) for test in stored.tests],
-        stored.about_session,
-        status=session.status,
-        detail=session.detail,
-        baseline=stored_baseline(session.info),
-    )
+    stored = read_results(study, session, part, only)
+    answer = stored.answer()
     documents = stored_documents(stored)
-    trials = [trial for test in stored.tests for trial in test.trials]
+    trials = [trial for test in stored.tests for trial in test.all_trials]
     sections = [
         *document_sections(part, documents),
         *([comparison_section(_compared(stored))] if stored.comparisons else []),
@@ -107,7 +100,7 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
         why_section(
             part,
             [
-                explained(test, row.name)
+                explain_test(test, row.name, test.findings or ())
                 for test, row in zip(stored.tests, answer.tests, strict=True)
             ],
             [one.use for one in trials if one.use is not None],
@@ -115,19 +108,19 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
             study.path,
         ),
         environment_section(stored.id, stored.machines),
-        method_section(stored, answer),
+        method_section(stored, session, answer),
         data_section(stored, answer.reference_place),
     ]
     return answered_part(stored, answer, sections, documents=documents)
 
 
-def _compared(stored: StoredTests) -> Compared:
+def _compared(stored: Results) -> Compared:
     links = {test.name: test.trials_id for test in stored.tests}
     return Compared(stored.id, stored.comparisons, links)
 
 
 def answered_part(
-    stored: StoredTests,
+    stored: Results,
     answer: SessionAnswer,
     sections: Sequence[Section],
     *,
@@ -144,10 +137,10 @@ def answered_part(
         id=stored.id,
         title=visible(stored.path.name),
         study=visible(str(stored.path)),
-        session=session.number,
-        kind=session.info.kind,
-        status=session.status,
-        started=moment_text(session.info.started_ns),
+        session=0 if session is None else session.number,
+        kind="file" if session is None else session.info.kind,
+        status=stored.status,
+        started=moment_text(stored.started_ns),
         verdict=tuple(map(visible, verdict)),
         tone=_verdict_tone(stored),
         output=tuple(_output_of_failures(stored)),
@@ -157,19 +150,19 @@ def answered_part(
     )
 
 
-def _verdict_tone(stored: StoredTests) -> Tone:
+def _verdict_tone(stored: Results) -> Tone:
     """Return the tone of the verdict: of the worst gate, if the session is complete."""
-    tone = TONES.get(stored.session.status, "plain")
+    tone = TONES.get(stored.status, "plain")
     gates = tone_of_gates(stored.comparisons)
     return gates if gates and tone == "good" else tone
 
 
-def _named_findings(stored: StoredTests, answer: SessionAnswer) -> Iterator[tuple[str, Finding]]:
+def _named_findings(stored: Results, answer: SessionAnswer) -> Iterator[tuple[str, Finding]]:
     """Yield each finding with the short name of its test."""
     for finding in stored.about_session:
         yield "", finding
     for test, row in zip(stored.tests, answer.tests, strict=True):
-        for finding in test.findings:
+        for finding in test.findings or ():
             yield row.name, finding
 
 
@@ -177,10 +170,10 @@ def _named_findings(stored: StoredTests, answer: SessionAnswer) -> Iterator[tupl
 
 
 def _verdict(
-    stored: StoredTests, answer: SessionAnswer, documents: Sequence[StoredDocument]
+    stored: Results, answer: SessionAnswer, documents: Sequence[StoredDocument]
 ) -> Iterator[str]:
     """Yield the answer, one sentence for each question."""
-    status, detail = stored.session.status, stored.session.detail
+    status, detail = stored.status, stored.detail
     rows = answer.tests
     broken = f"{status.capitalize()}: {detail or 'no end was recorded'}"
     failed = [row for row in rows if row.state == "failed"]
@@ -205,12 +198,12 @@ def _verdict(
         yield broken
 
 
-def _output_of_failures(stored: StoredTests) -> Iterator[Lines]:
+def _output_of_failures(stored: Results) -> Iterator[Lines]:
     """Yield the end of what the first failed command of each test wrote, of a few tests."""
     failed = [
         (test, trial)
         for test in stored.tests
-        for trial in [next((t for t in test.failed if t.error_text is not None), None)]
+        for trial in [next((t for t in test.all_trials if t.error_text is not None), None)]
         if trial is not None
     ]
     for test, trial in failed[:_MOST_SENTENCES]:
@@ -254,7 +247,7 @@ def _lowest_and_highest(
 
 
 def _tiles(
-    stored: StoredTests, answer: SessionAnswer, documents: Sequence[StoredDocument]
+    stored: Results, answer: SessionAnswer, documents: Sequence[StoredDocument]
 ) -> Iterator[Tile]:
     """Yield the numbers of the answer: of one test, of the ends of several, of a comparison."""
     rows = answer.tests
@@ -279,7 +272,7 @@ def _tiles(
         yield Tile("Trials", count, ", ".join(also))
 
 
-def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
+def _tiles_of_one(test: TestResult, row: TestAnswer) -> Iterator[Tile]:
     link = test.trials_id
     if row.estimate is None:
         return
@@ -290,7 +283,7 @@ def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
         level = percent_text(row.estimate.confidence)
         note = f"± {percent_text(percent / 100)} at {level}"
     yield Tile(heading(row.label) or row.metric, number, note)
-    known = {summary.name: summary for summary in test.summaries()}
+    known = {summary.name: summary for summary in shown_summaries(test)}
     answers = {one.metric: one.estimate for one in row.others}
     for name in list(answers or ("user", "system", "rss_bytes"))[:_MOST_TILES]:
         summary = known.get(name)
@@ -304,7 +297,7 @@ def _tiles_of_one(test: StoredTest, row: TestAnswer) -> Iterator[Tile]:
 # -- All tests in one table ------------------------------------------------------------
 
 
-def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
+def results_section(stored: Results, answer: SessionAnswer) -> Section:
     """Return the table with one row for each test."""
     return Section(
         id=f"{stored.id}-results",
@@ -317,7 +310,7 @@ def results_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     )
 
 
-def _shared_pictures(stored: StoredTests, answer: SessionAnswer) -> Iterator[Block]:
+def _shared_pictures(stored: Results, answer: SessionAnswer) -> Iterator[Block]:
     """Yield the distributions of all tests, if they are about the same metric."""
     pairs = [
         (test, row)
@@ -339,7 +332,7 @@ _STATES: dict[str, Tone] = {"undecided": "doubtful", "interrupted": "doubtful", 
 # -- Each test: its quantities, its trials, what failed --------------------------------
 
 
-def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
+def tests_section(stored: Results, answer: SessionAnswer) -> Section:
     """Return the details of each test."""
     several = len(stored.tests) > 1
     return Section(
@@ -362,12 +355,12 @@ def tests_section(stored: StoredTests, answer: SessionAnswer) -> Section:
     )
 
 
-def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool, brief: bool) -> list[Block]:
-    summaries = test.summaries()
+def _test_blocks(test: TestResult, row: TestAnswer, *, alone: bool, brief: bool) -> list[Block]:
+    summaries = shown_summaries(test)
     kept = {row.metric, *(one.metric for one in row.others), "user", "system"}
     blocks: list[Block] = []
-    commands = tuple(visible(command.text) for command in test.contents.plan.phases.exec)
-    if commands:
+    if test.plan is not None:
+        commands = tuple(visible(command.text) for command in test.plan.phases.exec)
         blocks.append(Lines("Command", commands))
     if summaries:
         blocks.append(
@@ -380,12 +373,12 @@ def _test_blocks(test: StoredTest, row: TestAnswer, *, alone: bool, brief: bool)
         if alone:
             blocks.append(distribution(f"{test.id}-distribution", [own], axis))
         blocks.append(course(f"{test.id}-course", own, axis, brief=brief))
-    if test.trials:
+    if test.all_trials:
         blocks.append(trials_table(test, row, brief=brief))
     return blocks
 
 
-def _quantities(test: StoredTest, row: TestAnswer, summaries: Sequence[Summary]) -> TableBlock:
+def _quantities(test: TestResult, row: TestAnswer, summaries: Sequence[Summary]) -> TableBlock:
     confidence = percent_text(summaries[0].confidence)
     # The interval of the answer is the same everywhere on the page.
     answers = {one.metric: one.estimate for one in row.others} | {row.metric: row.estimate}
@@ -439,13 +432,13 @@ def ending_words(trial: Trial) -> Words:
     return Words("warm-up") if trial.warmup and text == "ok" else Words(text, tone=tone)
 
 
-def trials_table(test: StoredTest, row: TestAnswer, *, brief: bool) -> TableBlock:
+def trials_table(test: TestResult, row: TestAnswer, *, brief: bool) -> TableBlock:
     """Return every trial in the order of its start; `brief`: with the metrics of the answer alone."""
-    every = sorted(test.trials, key=lambda trial: trial.started_ns)
+    every = sorted(test.all_trials, key=lambda trial: trial.started_ns)
     trials = every if len(every) <= MOST_DRAWN else _trials_in_table(every)
     values = [test.values_of(trial) for trial in trials]
     answered = [row.metric, *(one.metric for one in row.others)]
-    wanted = answered if brief else [*answered, *test.shown(), *_measured(values)]
+    wanted = answered if brief else [*answered, *shown_quantities(test), *_measured(values)]
     names = list(dict.fromkeys(name for name in wanted if name))[:_MOST_COLUMNS]
     if not names:
         names = _measured(values)

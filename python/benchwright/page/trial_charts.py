@@ -15,6 +15,7 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
+from benchwright.findings.result import TestResult
 from benchwright.report.answer import TestAnswer
 from benchwright.report.charts.compose import compose_plot
 from benchwright.report.charts.panels import plot_sheet
@@ -36,7 +37,6 @@ from benchwright.report.charts.trials import (
     metric_axis,
     shown_test,
 )
-from benchwright.results.stored import StoredTest
 from benchwright.views.blocks import LongSeries, Picture
 
 _BRIEF = "A slope, a step or a wave means that something changed during the test."
@@ -57,12 +57,12 @@ def normal_sheet(tests: Sequence[PlotTest]) -> Sheet | None:
     return plot_sheet(plot, ChartStyle())
 
 
-def shown(test: StoredTest, row: TestAnswer) -> ShownTest:
+def shown(test: TestResult, row: TestAnswer) -> ShownTest:
     """Return a test's trials with the values of the metric that it is about."""
-    return shown_test(visible(row.name), test.trials, test.rules, row.metric, row.estimate)
+    return shown_test(visible(row.name), test.all_trials, test.rules, row.metric, row.estimate)
 
 
-def axis_of(test: StoredTest, row: TestAnswer) -> PanelAxis:
+def axis_of(test: TestResult, row: TestAnswer) -> PanelAxis:
     """Return the axis of the metric that a test is about."""
     rule = test.rules.row(row.metric)
     return metric_axis(visible(rule.label.lower()), rule.unit)
@@ -83,7 +83,7 @@ def distribution(identifier: str, tests: Sequence[ShownTest], axis: PanelAxis) -
     )
 
 
-def over_factor(identifier: str, tests: Sequence[StoredTest], metric: str) -> Picture | None:
+def over_factor(identifier: str, tests: Sequence[TestResult], metric: str) -> Picture | None:
     """Return the estimates along the factor that is a number, with a line for each level of the
     others; None if no factor is a number."""
     groups = [
@@ -91,11 +91,7 @@ def over_factor(identifier: str, tests: Sequence[StoredTest], metric: str) -> Pi
             "",
             tuple(
                 plot_test_of(
-                    test.name,
-                    test.trials,
-                    test.parsed.specs,
-                    sample=test.parsed.sample,
-                    stop=test.contents.stop,
+                    test.name, test.all_trials, test.specs, sample=test.sample, stop=test.stop
                 )
                 for test in tests
             ),

@@ -19,8 +19,9 @@ from benchwright.study.logs import read_output
 
 if TYPE_CHECKING:
     from benchwright.core.observation import Trial
+    from benchwright.findings.result import TestResult
     from benchwright.report.charts.sheet import Sheet
-    from benchwright.results.stored import StoredTest, StoredTests
+    from benchwright.results.stored import Results
     from benchwright.views.blocks import Section, Tile
     from benchwright.views.terminal import Paint
 
@@ -74,7 +75,7 @@ class StoredDocument(msgspec.Struct, frozen=True):
     name: str
     trial: int
     """The number of its trial."""
-    test: StoredTest
+    test: TestResult
     kind: TrialDocumentKind
     document: TrialDocument
 
@@ -99,16 +100,17 @@ def trial_document(study: Path, session: int, test: str, trial: Trial) -> Printe
     return None
 
 
-def stored_documents(stored: StoredTests, most: int | None = _MOST) -> tuple[StoredDocument, ...]:
+def stored_documents(stored: Results, most: int | None = _MOST) -> tuple[StoredDocument, ...]:
     """Return the documents in the output of a session's trials.
 
     `most`: how many of them at most; None: all.
     """
     found: list[StoredDocument] = []
+    assert stored.session is not None, "a file has no output of trials"
     for test in stored.tests:
         documents = [
             (trial, printed)
-            for trial in test.trials
+            for trial in test.all_trials
             if (printed := trial_document(stored.path, stored.session.number, test.name, trial))
         ]
         for trial, (kind, document) in documents[: None if most is None else most - len(found)]:

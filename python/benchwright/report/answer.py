@@ -1,9 +1,9 @@
 """The answer of a session: one row per test, with the figure that it is about.
 
 Purpose: the terminal, the report page, the live view, notices and JSON show the same numbers,
-because all of them read this. Decision: it is made from one input type, filled from a stored test
-or from one that has just ended, and a test's figure is chosen in decide/stopping.py, which the
-progress display reads too.
+because all of them read this. Decision: it is made of tests with their results (findings/result.py), from
+a stored session or one that has just ended; a test's figure is chosen in decide/stopping.py, which
+the progress display reads too.
 Ratios: MOVER for a ratio of two independent estimates, from their own intervals, so that a ratio
 uses the intervals that are shown. Source: A. Donner and G. Zou 2012, Closed-form confidence
 intervals for functions of the normal mean and standard deviation, Statistical Methods in Medical
@@ -15,20 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
-from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import (
-    MetricSpec,
-    Pairs,
-    StopDecision,
-    StoppingRule,
-    UntilPrecise,
-    usual_direction,
-)
+from benchwright.core.observation import FAILED_ENDINGS, Trial, TrialEnding
+from benchwright.core.plan import Pairs, StoppingRule, UntilPrecise, usual_direction
 from benchwright.core.results import UNSEEN_SIZE, Alternative, Estimate, Finding, Severity, SlowRuns
 from benchwright.core.text import (
     duration_ns_text,
@@ -41,86 +34,11 @@ from benchwright.core.text import (
 from benchwright.core.untrusted import shell_text
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
 from benchwright.findings.codes import BROKEN_CODES, LISTED_CODES, WHOLE_CODES, template_of
+from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import kind_of
 from benchwright.findings.sentence import range_sentence, sentence, sizes
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
-from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns, observe_trials
-from benchwright.stats.metric_rules import MetricRules
-
-if TYPE_CHECKING:
-    from benchwright.run.test import RunningTest
-    from benchwright.study.contents import TestContents
-
-# -- What an answer is made of ---------------------------------------------------------
-
-
-class AnswerInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One test: what was measured, and why it ended."""
-
-    name: str
-    """As stored."""
-    rule: StoppingRule | None = None
-    specs: tuple[MetricSpec, ...] = ()
-    sample: Pairs = ()
-    threads: int | None = None
-    trials: Sequence[Trial] = ()
-    """Those that count; void ones among them are recognised by their ending."""
-    observed: Sequence[TrialValues] | None = None
-    """The values of the trials that count, where the caller has them."""
-    void: int = 0
-    """Void trials that are not among `trials`, without those that failed."""
-    broken: int = 0
-    """Void trials that failed and so ended the session."""
-    stop: StopDecision | None = None
-    is_arm: bool = False
-    """An arm of a comparison, which decides in place of the test's own rule."""
-    findings: tuple[Finding, ...] = ()
-
-
-def input_of_contents(test: TestContents, findings: Sequence[Finding] = ()) -> AnswerInput:
-    """Return the input for a test of a stored session, with its findings."""
-    plan = test.plan
-    cut = test.void_trials
-    return AnswerInput(
-        name=plan.name,
-        rule=plan.stopping,
-        specs=plan.metrics,
-        sample=plan.sample,
-        threads=plan.threads,
-        trials=test.trials,
-        void=sum(not broken(one) for one in cut),
-        broken=sum(map(broken, cut)),
-        stop=test.stop,
-        is_arm=plan.arm is not None,
-        findings=tuple(findings),
-    )
-
-
-def input_of_running(test: RunningTest, findings: Sequence[Finding] = ()) -> AnswerInput:
-    """Return the input for a test of a session that has just ended, with its findings."""
-    plan = test.plan
-    cut = test.void_trials
-    return AnswerInput(
-        name=test.name,
-        rule=test.rule,
-        specs=plan.metrics if plan else (),
-        sample=plan.sample if plan else (),
-        threads=plan.threads if plan else None,
-        trials=test.trials,
-        observed=test.observed,
-        void=sum(not broken(one) for one in cut),
-        broken=sum(map(broken, cut)),
-        stop=test.stop,
-        is_arm=test.is_arm,
-        findings=tuple(findings),
-    )
-
-
-def broken(trial: Trial) -> bool:
-    """Return whether a trial failed by itself, not because it was interrupted."""
-    return trial.ending not in (TrialEnding.OK, TrialEnding.INTERRUPTED)
-
 
 # -- The answer ------------------------------------------------------------------------
 
@@ -264,7 +182,7 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_of(
-    inputs: Sequence[AnswerInput],
+    inputs: Sequence[TestResult],
     session_findings: Sequence[Finding] = (),
     *,
     status: str = "complete",
@@ -286,10 +204,10 @@ def answer_of(
     named = [
         (test.name, finding)
         for test, one in zip(tests, inputs, strict=True)
-        for finding in one.findings
+        for finding in one.findings or ()
     ]
     groups = finding_groups((*(("", one) for one in session_findings), *named))
-    constants = _constants(figures)
+    constants = _constants(inputs, figures)
     hidden = {constant.metric for constant in constants}
     shown = tuple(
         msgspec.structs.replace(
@@ -317,49 +235,38 @@ class _Figure(msgspec.Struct, frozen=True):
     metric: str
     estimates: dict[str, Estimate]
     """Of the main metric, the rule's metrics and the declared ones; without absent ones."""
-    columns: dict[str, MetricColumn]
     wanted: tuple[str, ...]
     """The metrics besides the main one that the user asked for."""
     better: str
 
 
-def estimate_of(
-    rule: StoppingRule | None, stop: StopDecision | None, column: MetricColumn, rules: MetricRules
-) -> Estimate:
-    """Return a metric's value with the interval that is shown for it everywhere.
+def estimate_of(test: TestResult, metric: str) -> Estimate:
+    """Return the value of a metric that some trial has, with the interval that is shown everywhere.
 
     It is the interval with which the stopping rule ended the test, else the one that the rule has
     now, else Student's. It is cut at 0 for what cannot be negative.
     """
-    row = rules.row(column.name)
-    reached = () if stop is None else stop.reached
-    kept = [one.estimate for one in reached if one.metric == column.name]
-    found = kept[0] if kept else None
+    row, column = test.rules.row(metric), test.columns[metric]
+    reached = () if test.stop is None else test.stop.reached
+    found = next((one.estimate for one in reached if one.metric == metric), None)
     if found is None or found.n != len(column.values):
-        found = current_estimate(rule, column.name, column.values, row.unit)
+        found = current_estimate(test.rule, metric, column.values, row.unit)
     low = found.low
     if not row.signed and low < 0 <= min(column.values):
         low = 0.0
     return msgspec.structs.replace(found, low=low, unit=row.unit)
 
 
-def _figure(one: AnswerInput) -> _Figure:
-    rules = MetricRules(one.specs)
-    observed = observe_trials(one.trials, rules) if one.observed is None else one.observed
-    columns = metric_columns(observed, rules)
-    metric = main_metric(one.rule, rules.declared, columns)
+def _figure(one: TestResult) -> _Figure:
+    declared, columns = one.rules.declared, one.columns
+    metric = main_metric(one.rule, declared, columns)
     watched = getattr(one.rule, "metrics", ())
-    wanted = tuple(dict.fromkeys((*watched, *rules.declared)))
+    wanted = tuple(dict.fromkeys((*watched, *declared)))
     asked = dict.fromkeys((*([] if metric is None else [metric]), *wanted))
     better = {spec.name: spec.better for spec in one.specs}
     return _Figure(
         metric or "",
-        {
-            name: estimate_of(one.rule, one.stop, columns[name], rules)
-            for name in asked
-            if name in columns
-        },
-        columns,
+        {name: estimate_of(one, name) for name in asked if name in columns},
         tuple(name for name in wanted if name != metric),
         better.get(metric or "") or usual_direction(metric or ""),
     )
@@ -378,13 +285,13 @@ def half_width_percent(estimate: Estimate) -> float:
     return 100 * (half / abs(estimate.value))
 
 
-def reference_of(inputs: Sequence[AnswerInput], baseline: str) -> int | None:
+def reference_of(inputs: Sequence[TestResult], baseline: str) -> int | None:
     """Return the index of the test that ratios of these tests refer to, as `answer_of` does."""
     return _reference(inputs, [_figure(one) for one in inputs], baseline)
 
 
 def _reference(
-    inputs: Sequence[AnswerInput], figures: Sequence[_Figure], baseline: str
+    inputs: Sequence[TestResult], figures: Sequence[_Figure], baseline: str
 ) -> int | None:
     """Return the index of the baseline; None if it is not among the tests, or has no value.
 
@@ -393,7 +300,7 @@ def _reference(
     having = [place for place, one in enumerate(figures) if one.metric]
     if baseline not in (FIRST, BEST):
         return next((at for at in having if inputs[at].name == baseline), None)
-    having = [place for place in having if not inputs[place].is_arm] or having
+    having = [place for place in having if inputs[place].arm is None] or having
     if not having:
         return None
     if baseline == FIRST:
@@ -450,14 +357,14 @@ def _ratio(figures: Sequence[_Figure], place: int, reference: int | None) -> Est
     return ratio_of(one.estimates[one.metric], other.estimates[one.metric])
 
 
-def _constants(figures: Sequence[_Figure]) -> tuple[Constant, ...]:
+def _constants(tests: Sequence[TestResult], figures: Sequence[_Figure]) -> tuple[Constant, ...]:
     """Return the metrics besides the main ones that have one value in all trials of several
     tests."""
     found: list[Constant] = []
     if len(figures) < 2:
         return ()
     for name in dict.fromkeys(name for one in figures for name in one.wanted):
-        columns = [one.columns.get(name) for one in figures]
+        columns = [one.columns.get(name) for one in tests]
         values = {value for column in columns if column is not None for value in column.values}
         if None not in columns and len(values) == 1:
             unit = next(one.estimates[name].unit for one in figures)
@@ -469,22 +376,19 @@ def _constants(figures: Sequence[_Figure]) -> tuple[Constant, ...]:
 
 
 def _test_answer(
-    one: AnswerInput,
+    one: TestResult,
     figure: _Figure,
     labels: Pairs,
     session: tuple[str, str],
     relative: Estimate | None,
 ) -> TestAnswer:
     """Return the row of a test; `session` is the status of its session, and the detail."""
-    counted = [
-        trial
-        for trial in one.trials
-        if not trial.warmup and trial.ending is not TrialEnding.INTERRUPTED
-    ]
+    counted = [trial for trial in one.trials if not trial.warmup]
     completed = sum(trial.ending is TrialEnding.OK for trial in counted)
-    column = figure.columns.get(figure.metric)
+    column = one.columns.get(figure.metric)
     estimate = figure.estimates.get(figure.metric)
-    cut = sum(trial.ending is TrialEnding.INTERRUPTED for trial in one.trials)
+    # One of these failed by itself; the others were cut short.
+    broken = sum(trial.ending in FAILED_ENDINGS for trial in one.void_trials)
     state, reason = _ending(one, completed, *session)
     return TestAnswer(
         test=one.name,
@@ -511,14 +415,14 @@ def _test_answer(
         unseen=None
         if estimate is None
         else unseen_of(figure.metric, estimate, one.rule, figure.better),
-        failed=len(counted) - completed + one.broken,
-        void=one.void + cut,
+        failed=len(counted) - completed + broken,
+        void=len(one.void_trials) - broken,
         target=getattr(one.rule, "target", None),
         state=state,
         reason=reason,
-        severity=worst(one.findings),
-        limit=_reached_limit(one, figure) if state == "undecided" else None,
-        is_arm=one.is_arm,
+        severity=worst(one.findings or ()),
+        limit=_reached_limit(one) if state == "undecided" else None,
+        is_arm=one.arm is not None,
     )
 
 
@@ -557,7 +461,7 @@ def trial_span_s(counted: Sequence[Trial]) -> float | None:
     return max(t.started_ns + t.duration_ns - first for t in ended) / 1e9
 
 
-def _ending(one: AnswerInput, completed: int, status: str, detail: str) -> tuple[State, str]:
+def _ending(one: TestResult, completed: int, status: str, detail: str) -> tuple[State, str]:
     """Return how a test ended, and why in plain words; `detail` is how its session ended."""
     stop = one.stop
     if stop is not None and stop.reason != "failed" and completed:
@@ -568,17 +472,17 @@ def _ending(one: AnswerInput, completed: int, status: str, detail: str) -> tuple
         return "interrupted", "interrupted"
     if status == "running" and stop is None:
         return "running", "it runs"
-    if stop is None and one.is_arm and completed:
+    if stop is None and one.arm is not None and completed:
         return "answered", "the comparison ended"
     if stop is None and status not in ("failed", "complete"):
         return "interrupted", "it has not ended"
-    broken = "; ".join(f.evidence for f in one.findings if f.code in BROKEN_CODES)
+    broken = "; ".join(f.evidence for f in one.findings or () if f.code in BROKEN_CODES)
     if stop is None:
         return "failed", broken or detail or "a trial failed"
     return "failed", broken or ending_text(stop)
 
 
-def _reached_limit(one: AnswerInput, figure: _Figure) -> ReachedLimit | None:
+def _reached_limit(one: TestResult) -> ReachedLimit | None:
     """Return the limit that ended a test; None if something else did, or if no larger limit is
     enough."""
     rule, reason = one.rule, "" if one.stop is None else one.stop.reason
@@ -590,7 +494,7 @@ def _reached_limit(one: AnswerInput, figure: _Figure) -> ReachedLimit | None:
     # Only this rule needs numpy.
     from benchwright.decide.precision import alternatives, needed_trials
 
-    series = {name: column.values for name, column in figure.columns.items()}
+    series = {name: column.values for name, column in one.columns.items()}
     wanted = needed_trials(rule, series)
     instead = alternatives(rule, series, one.specs)
     if math.isinf(wanted) and not instead:
@@ -615,13 +519,13 @@ RANK = {severity: rank for rank, severity in enumerate(Severity)}
 # -- Names -----------------------------------------------------------------------------
 
 
-def short_names(inputs: Sequence[AnswerInput]) -> list[str]:
+def short_names(inputs: Sequence[TestResult]) -> list[str]:
     """Return the shortest name of each test that distinguishes it among these."""
     names = zip(inputs, _labels(inputs), strict=True)
     return [_label_text(labels) or one.name for one, labels in names]
 
 
-def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
+def _labels(inputs: Sequence[TestResult]) -> list[Pairs]:
     """Return what distinguishes each test: the levels that vary, and the command where the levels
     do not suffice; a whole name where nothing else does."""
     samples = [_levels(one) for one in inputs]
@@ -649,7 +553,7 @@ def _labels(inputs: Sequence[AnswerInput]) -> list[Pairs]:
     return chosen if len(set(chosen)) == len(inputs) else whole
 
 
-def _levels(one: AnswerInput) -> dict[str, str]:
+def _levels(one: TestResult) -> dict[str, str]:
     """Return a test's levels, its number of threads among them."""
     levels = dict(one.sample)
     known = {factor.lower() for factor in levels}

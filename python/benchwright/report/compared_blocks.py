@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.decide.compare.evidence import MetricValues
+from benchwright.findings.result import TestResult
 from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.parsers.api import ParsedInput, trials_of
 
 
-def paired_blocks(inputs: Sequence[ParsedInput]) -> list[list[list[MetricValues | None]]]:
+def paired_blocks(inputs: Sequence[TestResult]) -> list[list[list[MetricValues | None]]]:
     """Return the valid blocks: for each arm, the values of its trials.
 
     Incomplete blocks, after an interrupt, are left out.
@@ -26,11 +26,11 @@ def paired_blocks(inputs: Sequence[ParsedInput]) -> list[list[list[MetricValues 
     ]
 
 
-def _by_block(parsed_input: ParsedInput) -> dict[int, list[MetricValues | None]]:
+def _by_block(parsed_input: TestResult) -> dict[int, list[MetricValues | None]]:
     assert parsed_input.arm is not None
     book, found = (MetricRules(parsed_input.specs), dict[int, list[MetricValues | None]]())
-    for trial in trials_of(parsed_input):
-        if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup:
+    for trial in parsed_input.trials:
+        if not trial.warmup:
             number = (trial.epoch - 1) // parsed_input.arm.trials_per_block
             found.setdefault(number, []).append(values_of_trial(trial, book))
     return found

@@ -13,8 +13,9 @@ from benchwright.core.plan import SUCCESS
 from benchwright.core.results import Finding, Summary
 from benchwright.decide.stopping import main_metric, statistic_label
 from benchwright.feature import session_kind
-from benchwright.findings.examine import Questions
+from benchwright.findings.examine import Questions, findings_about
 from benchwright.findings.explanation import Explanation, explain_test, is_cause
+from benchwright.findings.result import TestResult
 from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
 from benchwright.report.answer import estimate_of
@@ -24,17 +25,9 @@ from benchwright.results.inputs import (
     other_inputs_text,
     read_inputs,
 )
-from benchwright.stats.aggregate import (
-    TrialValues,
-    metric_columns,
-    observe_trials,
-    summarise_columns,
-)
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import summarise_columns
 from benchwright.study.directory import JOURNAL
-from benchwright.study.findings import input_findings
 from benchwright.study.journal import Study
-from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import StudyPart, split_selector
 from benchwright.suite.values import statuses
 
@@ -122,49 +115,35 @@ def _results(request: WhyRequest) -> ExplainedResult:
 
 
 def _concerning(
-    causes: Sequence[Finding], one: ParsedInput, inputs: Sequence[ParsedInput]
+    causes: Sequence[Finding], one: TestResult, inputs: Sequence[TestResult]
 ) -> list[Finding]:
     """Return the causes of the whole session that are about a test: those that name no other test."""
     others = {name for other in inputs if other is not one for name in _names(other)}
     return [cause for cause in causes if cause.subject not in others]
 
 
-def _names(parsed_input: ParsedInput) -> tuple[str, str]:
+def _names(parsed_input: TestResult) -> tuple[str, str]:
     return parsed_input.name, parsed_input.test or parsed_input.name
 
 
-def _asked_for(parsed_input: ParsedInput, request: WhyRequest) -> bool:
+def _asked_for(parsed_input: TestResult, request: WhyRequest) -> bool:
     return any(name in request.tests for name in _names(parsed_input))
 
 
-def _explained(
-    parsed_input: ParsedInput, request: WhyRequest, causes: Sequence[Finding]
-) -> Explanation:
-    trials, book = trials_of(parsed_input), MetricRules(parsed_input.specs)
-    observed = observe_trials(trials, book)
+def _explained(test: TestResult, request: WhyRequest, causes: Sequence[Finding]) -> Explanation:
     questions = Questions(claims=request.claims, rules=request.rules)
-    return explain_test(
-        parsed_input.name,
-        trials,
-        (*causes, *input_findings(parsed_input, questions, observed)),
-        figure=_figure(observed, book, parsed_input),
-        sample=parsed_input.sample,
-        files=parsed_input.files,
-        stated=bool(parsed_input.summaries),
-    )
+    found = (*causes, *findings_about(test, questions))
+    return explain_test(test, test.name, found, _figure(test))
 
 
-def _figure(
-    observed: tuple[TrialValues, ...], rules: MetricRules, parsed_input: ParsedInput
-) -> Summary | None:
+def _figure(test: TestResult) -> Summary | None:
     """Return a test's main quantity, with the interval that all reports show for it."""
-    found, rule = metric_columns(observed, rules), parsed_input.rule
-    name = main_metric(rule, rules.declared, found)
+    name = main_metric(test.rule, test.rules.declared, test.columns)
     if name is None:
         return None
-    (summary,) = summarise_columns(found, [name], rules)
-    shown = estimate_of(rule, parsed_input.stop, found[name], rules)
-    label = statistic_label(rule, name)
+    (summary,) = summarise_columns(test.columns, [name], test.rules)
+    shown = estimate_of(test, name)
+    label = statistic_label(test.rule, name)
     return msgspec.structs.replace(
         summary,
         label=summary.label if label == name else label,

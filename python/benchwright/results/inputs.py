@@ -20,14 +20,9 @@ from benchwright.core.text import plural, some_text
 from benchwright.core.untrusted import shell_text
 from benchwright.feature import features
 from benchwright.findings.codes import make_finding
+from benchwright.findings.result import TestResult
 from benchwright.study.directory import JOURNAL
-from benchwright.study.parsers.api import (
-    ParsedInput,
-    has_only_estimates,
-    numbered,
-    trials_of,
-    without_estimates,
-)
+from benchwright.study.parsers.api import has_only_estimates, numbered, without_estimates
 from benchwright.study.parsers.content import content_head
 
 if TYPE_CHECKING:
@@ -97,14 +92,14 @@ def parsers() -> list[ResultParser]:
 
 def read_inputs(
     paths: Sequence[str], advice: str = "", ok_status: Sequence[int] = SUCCESS
-) -> list[ParsedInput]:
+) -> list[TestResult]:
     """Return the inputs of all paths, in order.
 
     `ok_status`: the exit statuses with which a run succeeds, in a file that has statuses. Raises
     InputError, with `advice`, for all paths that cannot be opened or that no parser recognises.
     """
     known = parsers()
-    inputs: list[tuple[str, ParsedInput]] = []
+    inputs: list[tuple[str, TestResult]] = []
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
@@ -118,51 +113,50 @@ def read_inputs(
     return accepting(_distinct(inputs), ok_status)
 
 
-def accepting(inputs: Sequence[ParsedInput], ok_status: Sequence[int]) -> list[ParsedInput]:
+def accepting(inputs: Sequence[TestResult], ok_status: Sequence[int]) -> list[TestResult]:
     """Return the inputs, in which a run succeeds with these exit statuses; the trials of a study
     stay as its session judged them."""
     accepted = tuple(ok_status)
     return [
         one
-        if one.trials is not None
+        if one.whole_trials is not None
         else _of_successes(msgspec.structs.replace(one, ok_status=accepted))
         for one in inputs
     ]
 
 
-def _of_successes(one: ParsedInput) -> ParsedInput:
+def _of_successes(one: TestResult) -> TestResult:
     """Return a test without what its file states about all runs if some of them failed, because its
     values are those of the others; a finding says so."""
     if not one.blocks or not one.summaries:
         return one
-    trials = trials_of(one)
-    failed = sum(trial.ending is TrialEnding.FAILED for trial in trials)
+    failed = sum(trial.ending is TrialEnding.FAILED for trial in one.trials)
     if not failed:
         return one
     names = ", ".join(summary.name for summary in one.summaries)
-    shown = states(names=names, failed=failed, runs=len(trials))
+    shown = states(names=names, failed=failed, runs=len(one.trials))
     found = make_finding("estimate-of-failures", one.name, shown)
     return msgspec.structs.replace(
         without_estimates(one), session_findings=(*one.session_findings, found)
     )
 
 
-def check_ok_status(text: str | None, inputs: Sequence[ParsedInput]) -> None:
+def check_ok_status(text: str | None, inputs: Sequence[TestResult]) -> None:
     """Raise InputError for `--ok-status` if no input is judged by it."""
-    if text is not None and all(one.trials is not None for one in inputs):
+    if text is not None and all(one.whole_trials is not None for one in inputs):
         message = "the session of a study has judged its exit statuses already"
         hint = "run the commands again with --ok-status"
         raise argument_error("--ok-status", text, message, hint)
 
 
-def read_history(paths: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> list[ParsedInput]:
+def read_history(paths: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> list[TestResult]:
     """Return the tests of every commit in files of other tools, in order; each has its origin.
 
     A study is read like any input: by its last session. Raises InputError for all paths that cannot
     be read.
     """
     known = parsers()
-    inputs: list[ParsedInput] = []
+    inputs: list[TestResult] = []
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
@@ -179,7 +173,7 @@ def read_history(paths: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> li
 
 def _read(
     text: str, result_parsers: Sequence[ResultParser], advice: str, *, history: bool = False
-) -> list[ParsedInput]:
+) -> list[TestResult]:
     path = Path(text)
     head = b""
     if path.is_file():
@@ -191,7 +185,7 @@ def _read(
         if parser.detect(path, head):
             try:
                 if history and hasattr(parser, "history"):
-                    found: list[ParsedInput] = parser.history(path)
+                    found: list[TestResult] = parser.history(path)
                     return found
                 return numbered(parser.read(path))
             except (OperatingError, OSError):
@@ -236,7 +230,7 @@ def _file_and_test(text: str) -> tuple[str | None, str]:
     return None, ""
 
 
-def _named(text: str, name: str, tests: Sequence[ParsedInput]) -> list[ParsedInput]:
+def _named(text: str, name: str, tests: Sequence[TestResult]) -> list[TestResult]:
     """Return the tests with a name; the first has the findings about the whole file. Raises
     InputError with the names that there are."""
     chosen = [one for one in tests if one.name == name]
@@ -265,7 +259,7 @@ def _not_read(file: str, message: str, hint: str) -> Diagnostic:
     return Diagnostic("unreadable-input", message, hint, file="INPUT", text=file)
 
 
-def _distinct(read: Sequence[tuple[str, ParsedInput]]) -> list[ParsedInput]:
+def _distinct(read: Sequence[tuple[str, TestResult]]) -> list[TestResult]:
     """Return the inputs with distinct names for the report.
 
     Tests with the same name become `STUDY:TEST`; those that are still equal get a number.
@@ -289,7 +283,7 @@ def _full_name(text: str, name: str) -> str:
     return source if source.endswith(f":{name}") else f"{source}:{name}"
 
 
-def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput]:
+def selected(inputs: list[TestResult], command: str | None) -> list[TestResult]:
     """Return the inputs with only the blocks of one command.
 
     The command is given as its whole text, its first word, or the last path component of that
@@ -298,8 +292,8 @@ def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput
     if command is None:
         return inputs
     chosen = [_with_command(one, command) for one in inputs]
-    if not any(one.blocks for one in chosen):
-        names = sorted({b.command for one in inputs for b in one.blocks} - {""})
+    if not any(one.rows for one in chosen):
+        names = sorted({b.command for one in inputs for b in one.rows} - {""})
         hint = "commands there: " + ", ".join(names[:10]) if names else ""
         message = f"no block has the command {command!r}"
         if all(map(has_only_estimates, inputs)):
@@ -308,15 +302,20 @@ def selected(inputs: list[ParsedInput], command: str | None) -> list[ParsedInput
     return chosen
 
 
-def _with_command(parsed_input: ParsedInput, command: str) -> ParsedInput:
+def _with_command(parsed_input: TestResult, command: str) -> TestResult:
     if has_only_estimates(parsed_input):
         return left_out(parsed_input, only_estimates_text("--command", command))
-    blocks = tuple(b for b in parsed_input.blocks if _is_command(b.command, command))
-    before, after = ({b.epoch for b in of} for of in (parsed_input.blocks, blocks))
+    blocks = tuple(b for b in parsed_input.rows if _is_command(b.command, command))
+    before, after = ({b.epoch for b in of} for of in (parsed_input.rows, blocks))
     changed = msgspec.structs.replace(
-        parsed_input, blocks=blocks, trials=None, findings=None, deselected=len(before) - len(after)
+        parsed_input,
+        blocks=blocks,
+        whole_trials=None,
+        void_trials=(),
+        findings=None,
+        deselected=len(before) - len(after),
     )
-    return with_valid_estimates(changed, trials_of(parsed_input))
+    return with_valid_estimates(changed, parsed_input.trials)
 
 
 def _is_command(text: str, wanted: str) -> bool:
@@ -339,24 +338,29 @@ def only_estimates_text(option: str, text: str) -> str:
     return f"only estimates are stated, and {asked} needs the values of trials"
 
 
-def left_out(one: ParsedInput, why: str) -> ParsedInput:
+def left_out(one: TestResult, why: str) -> TestResult:
     """Return a test of which nothing is left, with the reason."""
     return msgspec.structs.replace(
-        without_estimates(one), blocks=(), trials=(), findings=None, notes=(why,)
+        without_estimates(one),
+        blocks=(),
+        whole_trials=(),
+        void_trials=(),
+        findings=None,
+        notes=(why,),
     )
 
 
-def why_left_out(one: ParsedInput) -> str:
+def why_left_out(one: TestResult) -> str:
     """Return why a selection or another transformation left nothing of a test; empty if it did not."""
-    if trials_of(one) or one.summaries:
+    if one.trials or one.summaries:
         return ""
     return one.notes[0] if one.notes else NOT_SELECTED if one.deselected else ""
 
 
-def with_valid_estimates(changed: ParsedInput, before: Sequence[Trial]) -> ParsedInput:
+def with_valid_estimates(changed: TestResult, before: Sequence[Trial]) -> TestResult:
     """Return a changed test without what its file states if its trials are not those of before,
     with a note that names it."""
-    after = trials_of(changed)
+    after = changed.trials
     if not changed.summaries or _has_all_values(before, after):
         return changed
     valid = without_estimates(changed)

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.core.errors import argument_error
-from benchwright.core.observation import Trial
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.core.text import percent_text, plural, some_text
 from benchwright.findings.environment import separate_findings
-from benchwright.findings.examine import Questions
+from benchwright.findings.examine import Questions, findings_about
+from benchwright.findings.result import TestResult
 from benchwright.report.answer import (
     AnswerEntry,
-    AnswerInput,
     SessionAnswer,
     answer_entries,
     answer_of,
@@ -35,10 +34,8 @@ from benchwright.report.stats_document import (
 )
 from benchwright.results.inputs import why_left_out
 from benchwright.results.stats_request import StatsRequest
-from benchwright.stats.aggregate import metric_columns, observe_trials, summarise_columns
+from benchwright.stats.aggregate import summarise_columns
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.findings import input_findings
-from benchwright.study.parsers.api import ParsedInput, trials_of
 from benchwright.study.selection import split_selector
 
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ class StudyAnswer(msgspec.Struct, frozen=True):
 
 
 def document_of(
-    inputs: Sequence[ParsedInput],
+    inputs: Sequence[TestResult],
     request: StatsRequest,
     warned: Sequence[Finding],
     words: StatsWords,
@@ -97,14 +94,14 @@ def document_of(
 
 
 def _of_the_selection(
-    inputs: Sequence[ParsedInput], baseline: ParsedInput | None
-) -> tuple[Sequence[ParsedInput], list[StatsNotice]]:
+    inputs: Sequence[TestResult], baseline: TestResult | None
+) -> tuple[Sequence[TestResult], list[StatsNotice]]:
     """Return the inputs of which something is selected, and notices that name the others.
 
     If no input has any, return all of them. A named baseline is always returned; InputError if it
     was left out because only its estimates are stated.
     """
-    reasons: dict[str, list[ParsedInput]] = {}
+    reasons: dict[str, list[TestResult]] = {}
     for one in inputs:
         if why := why_left_out(one):
             reasons.setdefault(why, []).append(one)
@@ -125,7 +122,7 @@ def _of_the_selection(
     ]
 
 
-def _about_sources(inputs: Sequence[ParsedInput], kept: Sequence[ParsedInput]) -> list[Finding]:
+def _about_sources(inputs: Sequence[TestResult], kept: Sequence[TestResult]) -> list[Finding]:
     """Return the findings about sessions and files as a whole that belong to inputs left out."""
     return [
         finding
@@ -136,7 +133,7 @@ def _about_sources(inputs: Sequence[ParsedInput], kept: Sequence[ParsedInput]) -
     ]
 
 
-def _apart(inputs: Sequence[ParsedInput], baseline: int) -> tuple[Finding, ...]:
+def _apart(inputs: Sequence[TestResult], baseline: int) -> tuple[Finding, ...]:
     """Return the findings about differences between the baseline's machine and the others'."""
     results = [(one.name, one.machine) for one in inputs]
     return separate_findings([results.pop(baseline), *results]) if results else ()
@@ -154,16 +151,14 @@ class _Reported(msgspec.Struct, frozen=True):
     """Whose estimates the rows without values are."""
 
 
-def _reported(parsed_input: ParsedInput, request: StatsRequest, words: StatsWords) -> _Reported:
+def _reported(parsed_input: TestResult, request: StatsRequest, words: StatsWords) -> _Reported:
     added = _asked(parsed_input, request.metrics)
     if added:
         # Findings depend on the set of declared metrics, so all are computed again.
         parsed_input = msgspec.structs.replace(
             parsed_input, specs=(*parsed_input.specs, *added), findings=None
         )
-    trials, book = trials_of(parsed_input), MetricRules(parsed_input.specs)
-    observed = observe_trials(trials, book)
-    found = metric_columns(observed, book)
+    book, found = parsed_input.rules, parsed_input.columns
     shown = book.shown((*found, *book.declared), everything=request.everything)
     # Of a quantity without a value there is a row only if the file states its estimate.
     given = [one for one in parsed_input.summaries if one.name not in found]
@@ -185,9 +180,9 @@ def _reported(parsed_input: ParsedInput, request: StatsRequest, words: StatsWord
             summaries,
             parsed_input.stop,
             parsed_input.sample,
-            _threads(parsed_input, trials),
+            parsed_input.threads,
         ),
-        (*parsed_input.session_findings, *input_findings(parsed_input, questions, observed)),
+        (*parsed_input.session_findings, *findings_about(parsed_input, questions)),
         [
             *high_z_scores(
                 parsed_input.name,
@@ -208,7 +203,7 @@ def stated_row(summary: Summary, book: MetricRules) -> Summary:
     return msgspec.structs.replace(summary, label=book.row(summary.name).label)
 
 
-def _stated(parsed_input: ParsedInput, summaries: Sequence[Summary]) -> list[StatsNotice]:
+def _stated(parsed_input: TestResult, summaries: Sequence[Summary]) -> list[StatsNotice]:
     """Return notices that say whose estimates the rows without values are."""
     tool = parsed_input.origin.tool if parsed_input.origin else "the file"
     by_interval: dict[str, list[str]] = {}
@@ -242,7 +237,7 @@ def _shared(notices: Sequence[StatsNotice]) -> list[StatsNotice]:
     ]
 
 
-def _changed(inputs: Sequence[ParsedInput]) -> list[StatsNotice]:
+def _changed(inputs: Sequence[TestResult]) -> list[StatsNotice]:
     """Return what transformations left out of what files state, those of one text with their tests."""
     tests: dict[str, list[str]] = {}
     for one in inputs:
@@ -284,19 +279,12 @@ def _comparisons(
     )
 
 
-def _asked(parsed_input: ParsedInput, names: Sequence[str]) -> list[MetricSpec]:
+def _asked(parsed_input: TestResult, names: Sequence[str]) -> list[MetricSpec]:
     declared = {spec.name for spec in parsed_input.specs}
     return [MetricSpec(name) for name in dict.fromkeys(names) if name not in declared]
 
 
-def _threads(parsed_input: ParsedInput, trials: Sequence[Trial]) -> int | None:
-    """Return the number of threads of an input's trials; None if it is unknown."""
-    if parsed_input.trials:
-        return trials[0].threads
-    return max((block.thread for block in parsed_input.blocks), default=0) or None
-
-
-def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
+def _place(inputs: Sequence[TestResult], baseline: str | None) -> int:
     """Return the index of the baseline; without a name, that of the first input's session, else the
     first input.
 
@@ -326,24 +314,24 @@ def _place(inputs: Sequence[ParsedInput], baseline: str | None) -> int:
     raise argument_error("--baseline", baseline, what, hint)
 
 
-def _place_of_session(inputs: Sequence[ParsedInput]) -> int:
+def _place_of_session(inputs: Sequence[TestResult]) -> int:
     """Return the index of the baseline that the session of the first input has; 0 without one."""
     if not inputs or not inputs[0].status:
         return 0
     first = inputs[0]
     places = [at for at, one in enumerate(inputs) if one.source == first.source]
-    tests = [_answer_input(inputs[at]) for at in places]
+    tests = [_answered(inputs[at]) for at in places]
     reference = reference_of(tests, first.baseline)
     return 0 if reference is None else places[reference]
 
 
 def answers_of(
-    inputs: Sequence[ParsedInput], document: StatsReport, baseline: str | None
+    inputs: Sequence[TestResult], document: StatsReport, baseline: str | None
 ) -> list[StudyAnswer]:
     """Return the answer of each study among the inputs, as its session printed it, but with
     ratios to the `baseline` if it is named and one of the study's tests."""
     named = None if baseline is None else inputs[document.baseline]
-    by_source: dict[str, list[ParsedInput]] = {}
+    by_source: dict[str, list[TestResult]] = {}
     for one in inputs:
         if one.status:
             by_source.setdefault(one.source, []).append(one)
@@ -352,7 +340,7 @@ def answers_of(
             source,
             str(split_selector(Path(source)).place),
             answer_of(
-                [_answer_input(one, document.findings) for one in tests],
+                [_answered(one, document.findings) for one in tests],
                 status=tests[0].status,
                 baseline=named.test
                 if named is not None and named.source == source
@@ -364,7 +352,7 @@ def answers_of(
 
 
 def with_answers(
-    document: StatsReport, inputs: Sequence[ParsedInput], baseline: str | None
+    document: StatsReport, inputs: Sequence[TestResult], baseline: str | None
 ) -> StatsReport:
     """Return the report with the answers of the inputs that are tests of studies."""
     answers: dict[str, AnswerEntry] = {}
@@ -374,24 +362,14 @@ def with_answers(
     return msgspec.structs.replace(document, answers=answers)
 
 
-def _answer_input(one: ParsedInput, findings: Sequence[Finding] = ()) -> AnswerInput:
-    trials = trials_of(one)
-    return AnswerInput(
-        name=one.test,
-        rule=one.rule,
-        specs=one.specs,
-        sample=one.sample,
-        threads=_threads(one, trials),
-        trials=trials,
-        stop=one.stop,
-        is_arm=one.arm is not None,
-        findings=tuple(f for f in findings if f.subject == one.name),
-    )
+def _answered(one: TestResult, findings: Sequence[Finding] = ()) -> TestResult:
+    """Return a test as its session named it, with its findings among these."""
+    own = tuple(finding for finding in findings if finding.subject == one.name)
+    return one.labelled(name=one.test, findings=own)
 
 
-def judged_summaries(one: ParsedInput, confidence: float) -> tuple[Summary, ...]:
+def judged_summaries(one: TestResult, confidence: float) -> tuple[Summary, ...]:
     """Return the summaries of one input for which a predicate is evaluated."""
-    book = MetricRules(one.specs)
-    found = metric_columns(observe_trials(trials_of(one), book), book)
+    book, found = one.rules, one.columns
     names = book.judged((*found, *book.declared))
     return summarise_columns(found, names, book, confidence)

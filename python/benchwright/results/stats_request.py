@@ -13,6 +13,7 @@ from benchwright.core.comparison import Variances
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression, parse
 from benchwright.core.plan import SUCCESS
+from benchwright.findings.result import TestResult
 from benchwright.findings.rules import NamedRule
 from benchwright.stats.metric_rules import (
     COMPUTED_COLUMNS,
@@ -24,7 +25,6 @@ from benchwright.stats.metric_rules import (
     MetricRules,
     TableFold,
 )
-from benchwright.study.parsers.api import ParsedInput
 
 # -- Transformations: form and syntax are checked before any file is read --------------
 
@@ -184,7 +184,7 @@ _ALWAYS = (*TIMES, *COMPUTED_COLUMNS, *sorted(EXTRAS))
 """Names that are valid even if no input has them."""
 
 
-def with_known_names(request: StatsRequest, inputs: Sequence[ParsedInput]) -> StatsRequest:
+def with_known_names(request: StatsRequest, inputs: Sequence[TestResult]) -> StatsRequest:
     """Return the request with the names of quantities as in the data.
 
     Raises InputError with all names that no input has; if nothing was measured, any name is
@@ -205,15 +205,11 @@ def with_known_names(request: StatsRequest, inputs: Sequence[ParsedInput]) -> St
     return msgspec.structs.replace(request, metrics=tuple(metrics), least_changes=changes)
 
 
-def _names_of(inputs: Iterable[ParsedInput]) -> list[str]:
+def _names_of(inputs: Iterable[TestResult]) -> list[str]:
     found: list[str] = []
     for one in inputs:
         found += [spec.name for spec in one.specs]
-        blocks = (
-            one.blocks
-            if one.trials is None
-            else (block for trial in one.trials for block in trial.blocks)
-        )
+        blocks = (block for trial in one.all_trials for block in trial.blocks)
         found += dict.fromkeys(name for block in blocks for name in block.values)
         found += [summary.name for summary in one.summaries]
     return found

@@ -1,9 +1,10 @@
-"""What a session of tests stored, read once: the source of all sections about it."""
+"""The results of a session or a file, read once: pages, exports, `bw show` and data frames are
+functions of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,107 +12,72 @@ import msgspec
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
-from benchwright.core.observation import FAILED_ENDINGS, Trial
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Summary
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.evidence import ComparisonBuilder
-from benchwright.findings.explanation import Explanation, explain_test
+from benchwright.findings.examine import findings_about
+from benchwright.findings.result import TestResult
+from benchwright.report.answer import FIRST, SessionAnswer, answer_of
 from benchwright.report.compared_blocks import paired_blocks
-from benchwright.stats.aggregate import (
-    MetricColumn,
-    TrialValues,
-    aggregate_trial,
-    metric_columns,
-    observe_trials,
-    summarise_columns,
-)
-from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import NULL_KIND, TestContents, machines_of, tests_of
+from benchwright.stats.aggregate import summarise_columns
+from benchwright.study.contents import NULL_KIND, machines_of, stored_baseline, tests_of
 from benchwright.study.database import reporting_damage
-from benchwright.study.findings import input_findings, session_findings, stored_findings
+from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import is_comparison_result
-from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.parsers.study import parsed_test
 from benchwright.suite.comparison import ComparisonRequest, rule_from_request
 
-_DERIVED = ("wait", "cpu_percent")
 
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of a session of tests, or of a file that another tool or a user wrote."""
 
-class StoredTest(msgspec.Struct, frozen=True):
-    """One test with the values of its trials."""
-
-    id: str
-    """Prefix of its ids and keys: `p1.t2`."""
-    contents: TestContents
-    parsed: ParsedInput
-    rules: MetricRules
-    observed: tuple[TrialValues, ...]
-    columns: dict[str, MetricColumn]
-    findings: tuple[Finding, ...]
-
-    @property
-    def name(self) -> str:
-        """Its name, as stored."""
-        return self.contents.plan.name
-
-    @property
-    def trials_id(self) -> str:
-        """The id of the table of its trials."""
-        return f"{self.id}-trials"
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """Its trials in order, void ones included."""
-        return self.contents.all_trials
-
-    @property
-    def failed(self) -> tuple[Trial, ...]:
-        """The trials that failed."""
-        return tuple(trial for trial in self.trials if trial.ending in FAILED_ENDINGS)
-
-    def values_of(self, trial: Trial) -> dict[str, float]:
-        """Return the values of any trial, also of one that is in no figure."""
-        return aggregate_trial(trial.blocks, self.rules).values
-
-    def shown(self) -> tuple[str, ...]:
-        """Return the quantities that the page shows: those of the table, without what follows from
-        the others, and peak memory; without those that are 0 in every trial."""
-        names = self.rules.shown((*self.columns, *self.rules.declared))
-        return tuple(
-            name
-            for name in dict.fromkeys((*names, "rss_bytes"))
-            if name in self.rules.declared
-            or (name not in _DERIVED and name in self.columns and any(self.columns[name].values))
-        )
-
-    def summaries(self) -> tuple[Summary, ...]:
-        """Return the shown quantities' summaries."""
-        return summarise_columns(self.columns, self.shown(), self.rules)
-
-
-class StoredTests(msgspec.Struct, frozen=True):
-    """A session of tests."""
-
-    id: str
+    id: str = ""
+    """Prefix of its ids on a page."""
     path: Path
-    session: StoredSession
-    tests: tuple[StoredTest, ...]
+    session: StoredSession | None
+    """None for a file."""
+    started_ns: int
+    """When it was measured, as far as that is known [ns since 1970]."""
+    tests: tuple[TestResult, ...]
+    """Each with its findings."""
     about_session: tuple[Finding, ...]
-    comparisons: tuple[ComparisonResult, ...]
-    machines: tuple[MachineCapture, ...]
+    """Findings that concern no single test."""
+    comparisons: tuple[ComparisonResult, ...] = ()
+    machines: tuple[MachineCapture, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """How the session ended; a file is complete."""
+        return "complete" if self.session is None else self.session.status
+
+    @property
+    def detail(self) -> str:
+        """How the session ended, in detail."""
+        return "" if self.session is None else self.session.detail
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings: about the session, then about each test."""
-        return (*self.about_session, *(one for test in self.tests for one in test.findings))
+        return (*self.about_session, *(f for test in self.tests for f in test.findings or ()))
+
+    def answer(self) -> SessionAnswer:
+        """Return the answer of each test, as every report shows it."""
+        return answer_of(
+            self.tests,
+            self.about_session,
+            status=self.status,
+            detail=self.detail,
+            baseline=FIRST if self.session is None else stored_baseline(self.session.info),
+        )
 
 
-def read_tests(
-    study: Study, session: StoredSession, part: str, only: str | None = None
-) -> StoredTests:
-    """Return the tests of a session; with `only`, the test of this name.
+def read_results(
+    study: Study, session: StoredSession, part: str = "", only: str | None = None
+) -> Results:
+    """Return the results of a session of tests; with `only`, of the test of this name. `part` is the
+    prefix of ids on a page.
 
     Raises StudyError for a record that cannot be read, InputError for an unknown test.
     """
@@ -121,48 +87,66 @@ def read_tests(
         if stored is None
         else (*stored.session, *(one for found in stored.comparisons.values() for one in found))
     )
-    tests = []
-    for place, contents in enumerate(tests_of(study, session.number), 1):
-        if only is not None and contents.plan.name != only:
-            continue
-        parsed = parsed_test(contents, study.path)
-        rules = MetricRules(parsed.specs)
-        observed = observe_trials(contents.all_trials, rules)
-        found = None if stored is None else stored.tests.get(contents.key)
-        if found is None:
-            found = input_findings(parsed, observed=observed)
-        if session.status == "running" and contents.stop is None:
-            # More trials may come.
-            found = tuple(one for one in found if one.code != "too-few-trials")
-        tests.append(
-            StoredTest(
-                f"{part}.t{place}",
-                contents,
-                parsed,
-                rules,
-                observed,
-                metric_columns(observed, rules),
-                found,
-            )
-        )
+    tests = list(results_of_tests(study, session, part, only))
     if only is not None and not tests:
         names = [one.plan.name for one in tests_of(study, session.number)]
         where, message = f"{study.path}:{only}", f"there is no test {only!r}"
         raise argument_error("STUDY", where, message, f"there are: {', '.join(names)}")
-    comparisons = session_comparisons(study, session, [test.parsed for test in tests])
-    return StoredTests(
+    return Results(
         id=part,
         path=study.path,
         session=session,
+        started_ns=session.info.started_ns,
         tests=tuple(tests),
         about_session=about_session,
-        comparisons=tuple(comparisons),
+        comparisons=tuple(session_comparisons(study, session, tests)),
         machines=machines_of(study, session.number),
     )
 
 
+def results_of_tests(
+    study: Study, session: StoredSession, part: str = "", only: str | None = None
+) -> Iterator[TestResult]:
+    """Yield the tests of a session, each with its findings: stored, else computed again.
+
+    `part` and `only` as in `read_results`. Raises StudyError for a record that cannot be read.
+    """
+    stored = stored_findings(study, session.number)
+    for place, contents in enumerate(tests_of(study, session.number), 1):
+        if only is not None and contents.plan.name != only:
+            continue
+        test = parsed_test(contents, study.path)
+        found = None if stored is None else stored.tests.get(contents.key)
+        if found is None:
+            found = findings_about(test)
+        if session.status == "running" and contents.stop is None:
+            # More trials may come.
+            found = tuple(one for one in found if one.code != "too-few-trials")
+        yield test.labelled(findings=found, id=f"{part}.t{place}")
+
+
+_DERIVED = ("wait", "cpu_percent")
+
+
+def shown_quantities(test: TestResult) -> tuple[str, ...]:
+    """Return the quantities that pages and data frames have: those of the table, without what
+    follows from the others, and peak memory; without those that are 0 in every trial."""
+    names = test.rules.shown((*test.columns, *test.rules.declared))
+    return tuple(
+        name
+        for name in dict.fromkeys((*names, "rss_bytes"))
+        if name in test.rules.declared
+        or (name not in _DERIVED and name in test.columns and any(test.columns[name].values))
+    )
+
+
+def shown_summaries(test: TestResult) -> tuple[Summary, ...]:
+    """Return the summaries of `shown_quantities`."""
+    return summarise_columns(test.columns, shown_quantities(test), test.rules)
+
+
 def session_comparisons(
-    study: Study, session: StoredSession, inputs: Sequence[ParsedInput]
+    study: Study, session: StoredSession, inputs: Sequence[TestResult]
 ) -> list[ComparisonResult]:
     """Return the results of a session's comparisons, in order: of those that ended, or of the
     blocks so far. `inputs`: the session's tests."""
@@ -187,7 +171,7 @@ _COMPARING = ("compare", NULL_KIND)
 
 
 def unfinished_comparison(
-    session: StoredSession, inputs: Sequence[ParsedInput]
+    session: StoredSession, inputs: Sequence[TestResult]
 ) -> ComparisonResult | None:
     """Return what the blocks so far say; None before the first block, and for a stored baseline."""
     arm = inputs[0].arm if inputs else None
@@ -223,10 +207,3 @@ def _comparison(payload: bytes) -> ComparisonResult:
                 if name in figures and figures[name] is None:
                     figures[name] = math.nan
     return msgspec.convert(record, ComparisonResult)
-
-
-def explained(test: StoredTest, name: str) -> Explanation:
-    """Return what limited a test, under its short name."""
-    return explain_test(
-        name, test.trials, test.findings, sample=test.parsed.sample, files=test.parsed.files
-    )

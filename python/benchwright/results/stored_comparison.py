@@ -28,7 +28,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.core.machine import revision_of
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import (
     SUCCESS,
     MetricSpec,
@@ -44,14 +44,14 @@ from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHis
 from benchwright.findings.codes import make_finding
 from benchwright.findings.comparison import comparison_findings, gang_confounded, hold_doubtful
 from benchwright.findings.environment import changed_texts, separate_findings
-from benchwright.findings.examine import Questions
+from benchwright.findings.examine import Questions, findings_about
+from benchwright.findings.result import TestResult
 from benchwright.inputs.template import file_friendly
 from benchwright.report.compared_blocks import paired_blocks, values_of_trial
 from benchwright.results.inputs import check_ok_status, read_inputs
 from benchwright.run.checkouts import resolved
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.findings import input_findings
-from benchwright.study.parsers.api import ParsedInput, stated_settings, trials_of
+from benchwright.study.parsers.api import stated_settings
 from benchwright.suite.comparison import ComparisonRequest, accepted_statuses, rule_from_request
 from benchwright.suite.rules import gated_metric, parse_metric
 
@@ -61,7 +61,7 @@ _MOST_LETTERS = 60
 """Of a setting."""
 
 
-def chosen(text: str, option: str, ok_status: Sequence[int] = SUCCESS) -> ParsedInput:
+def chosen(text: str, option: str, ok_status: Sequence[int] = SUCCESS) -> TestResult:
     """Return the test that `STUDY[:TEST]` or a file's path names.
 
     Raises InputError if there are several tests (with their names), or if the test has no
@@ -70,7 +70,7 @@ def chosen(text: str, option: str, ok_status: Sequence[int] = SUCCESS) -> Parsed
     return _single(text, option, read_inputs([text], ok_status=ok_status))
 
 
-def _single(text: str, option: str, inputs: Sequence[ParsedInput]) -> ParsedInput:
+def _single(text: str, option: str, inputs: Sequence[TestResult]) -> TestResult:
     if len(inputs) == 1:
         if why := _why_no_values(inputs[0]):
             message, hint = why
@@ -82,13 +82,12 @@ def _single(text: str, option: str, inputs: Sequence[ParsedInput]) -> ParsedInpu
     raise argument_error(option, text, message, hint)
 
 
-def _why_no_values(one: ParsedInput) -> tuple[str, str] | None:
+def _why_no_values(one: TestResult) -> tuple[str, str] | None:
     """Return why an input has no values of trials, and what to do; None if it has some."""
     if any(_values(one, ())):
         return None
-    trials = trials_of(one)
-    if any(trial.ending is TrialEnding.FAILED for trial in trials):
-        return _why_failed(one, trials)
+    if any(trial.ending is TrialEnding.FAILED for trial in one.trials):
+        return _why_failed(one)
     if not one.summaries:
         return "has no completed trial", "run it, or name another one"
     tool = one.origin.tool if one.origin else "its tool"
@@ -99,7 +98,7 @@ def _why_no_values(one: ParsedInput) -> tuple[str, str] | None:
     )
 
 
-def _why_failed(one: ParsedInput, trials: Sequence[Trial]) -> tuple[str, str]:
+def _why_failed(one: TestResult) -> tuple[str, str]:
     """Return why the trials failed, and how to accept their exit statuses."""
     failed = Counter(
         next(
@@ -110,18 +109,18 @@ def _why_failed(one: ParsedInput, trials: Sequence[Trial]) -> tuple[str, str]:
             ),
             None,
         )
-        for trial in trials
+        for trial in one.trials
         if trial.ending is TrialEnding.FAILED
     )
-    noun = "run" if one.trials is None else "trial"
-    of = plural(len(trials), noun)
+    noun = "run" if one.whole_trials is None else "trial"
+    of = plural(len(one.trials), noun)
     ends = ", ".join(f"{count} of {of} " + _ending_text(status) for status, count in failed.items())
     numbers = sorted(status for status in failed if isinstance(status, int) and status)
     statuses = ",".join(map(str, numbers))
     if not statuses:
         return f"has no completed trial: {ends}", "run it, or name another one"
     hint = f"if the status is expected, accept it: --ok-status {statuses}"
-    if one.trials is not None:
+    if one.whole_trials is not None:
         hint = f"if the status is expected, run it again with --ok-status {statuses}"
     return f"has no successful {noun}: {ends}", hint
 
@@ -138,7 +137,7 @@ class ComparedTest(msgspec.Struct, frozen=True):
 
     name: str
     """Empty where every input has a single test."""
-    inputs: tuple[ParsedInput, ...]
+    inputs: tuple[TestResult, ...]
     arms: tuple[str, ...]
     """The names of the arms."""
     unlike: frozenset[str] = frozenset()
@@ -166,7 +165,7 @@ def compared_inputs(texts: Sequence[str], ok_status: Sequence[int] = SUCCESS) ->
 
     Raises InputError with all mistakes; two texts for the same trials are one.
     """
-    read: list[list[ParsedInput]] = []
+    read: list[list[TestResult]] = []
     wrong: list[Diagnostic] = []
     for text in texts:
         try:
@@ -179,7 +178,7 @@ def compared_inputs(texts: Sequence[str], ok_status: Sequence[int] = SUCCESS) ->
     return _tests_in_all(texts, read) if several else _one_test(texts, read)
 
 
-def _one_test(texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]) -> ComparedInputs:
+def _one_test(texts: Sequence[str], read: Sequence[Sequence[TestResult]]) -> ComparedInputs:
     wrong: list[Diagnostic] = []
     for text, inputs in zip(texts, read, strict=True):
         try:
@@ -198,7 +197,7 @@ def _one_test(texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]) -> Co
     return ComparedInputs(arms=arms, tests=(test,), about=_about(read))
 
 
-def _tests_in_all(texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]) -> ComparedInputs:
+def _tests_in_all(texts: Sequence[str], read: Sequence[Sequence[TestResult]]) -> ComparedInputs:
     """Return the tests whose names are in all inputs. Raises InputError if none is comparable."""
     arms = tuple(_distinct_paths(texts))
     by_name = _by_shared_name(read)
@@ -250,7 +249,7 @@ def _tests_in_all(texts: Sequence[str], read: Sequence[Sequence[ParsedInput]]) -
 _MEASURE_AGAIN = "measure both with one version of the benchmark"
 
 
-def _versions(arms: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
+def _versions(arms: Sequence[str], inputs: Sequence[TestResult]) -> list[str]:
     """Return why results of one benchmark cannot be compared: its own code was changed between
     them."""
     stated = [(arm, one.version) for arm, one in zip(arms, inputs, strict=True) if one.version]
@@ -260,7 +259,7 @@ def _versions(arms: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
     return [f"the benchmark itself was changed: version {of_arms}"]
 
 
-def _by_shared_name(read: Sequence[Sequence[ParsedInput]]) -> list[dict[str, ParsedInput]]:
+def _by_shared_name(read: Sequence[Sequence[TestResult]]) -> list[dict[str, TestResult]]:
     """Return the tests of each input by a name that means the same in all inputs: the shown one, or
     the full one where a test is shown by different names, or different tests by one name."""
     shown: dict[str, set[str]] = {}
@@ -277,16 +276,16 @@ def _by_shared_name(read: Sequence[Sequence[ParsedInput]]) -> list[dict[str, Par
     ]
 
 
-def _about(read: Sequence[Sequence[ParsedInput]]) -> tuple[Finding, ...]:
+def _about(read: Sequence[Sequence[TestResult]]) -> tuple[Finding, ...]:
     found = (one.session_findings for inputs in read for one in inputs)
     return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
-def _refuse_same(texts: Sequence[str], inputs: Sequence[Sequence[ParsedInput]]) -> None:
+def _refuse_same(texts: Sequence[str], inputs: Sequence[Sequence[TestResult]]) -> None:
     """Raise InputError if two inputs have the same trials and estimates of the same tests."""
     trials = [
         # Values that are not stated are NaN, which equals itself only as text.
-        [(trials_of(one), str(one.summaries)) for one in of_text]
+        [(one.trials, str(one.summaries)) for one in of_text]
         for of_text in inputs
     ]
     for place, before in itertools.combinations(range(len(texts)), 2):
@@ -326,7 +325,7 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
     """
     found = chosen(text, "--baseline")
     revision = None if found.machine is None else revision_of(found.machine)
-    commands = sorted({block.command for block in found.blocks})
+    commands = sorted({block.command for block in found.rows})
     hint = "leave --interleave-baseline out, or name both: bw compare --commit A --commit B"
     message = ""
     if revision is None:
@@ -465,7 +464,7 @@ def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[F
     if apart is not None:
         found.append(apart)
     for one, name in zip(test.inputs, test.arms, strict=True):
-        found += input_findings(msgspec.structs.replace(one, name=name), questions)
+        found += findings_about(msgspec.structs.replace(one, name=name), questions)
     return found
 
 
@@ -663,7 +662,7 @@ def _metrics_lacking(
 
 
 def _with_known_metrics(
-    request: ComparisonRequest, inputs: Sequence[ParsedInput]
+    request: ComparisonRequest, inputs: Sequence[TestResult]
 ) -> tuple[ComparisonRequest, list[MetricSpec]]:
     """Return the request with the names of its metrics as in the inputs, and their declarations.
 
@@ -733,7 +732,7 @@ def _known_name(asked: str, known: Sequence[str], book: MetricRules) -> str | No
 
 
 def _shared(
-    rule: ComparisonRule, inputs: Sequence[ParsedInput], unlike: Collection[str]
+    rule: ComparisonRule, inputs: Sequence[TestResult], unlike: Collection[str]
 ) -> tuple[ComparedMetric, ...]:
     """Return the metrics of the rule that the inputs have.
 
@@ -764,13 +763,13 @@ def _shared(
     raise InputError([Diagnostic("bad-argument", message, names, file="INPUT")])
 
 
-def _common(inputs: Sequence[ParsedInput]) -> list[str]:
+def _common(inputs: Sequence[TestResult]) -> list[str]:
     """Return the quantities that all inputs have."""
     first, *others = map(_names, inputs)
     return [name for name in first if all(name in names for names in others)]
 
 
-def _unlike(inputs: Sequence[ParsedInput]) -> dict[str, list[str]]:
+def _unlike(inputs: Sequence[TestResult]) -> dict[str, list[str]]:
     """Return the metrics that cannot be compared, with their units and directions: these are not
     the same in all inputs that declare them."""
     stated: dict[str, list[tuple[str, str]]] = {}
@@ -791,14 +790,14 @@ def _unlike_texts(unlike: dict[str, list[str]]) -> list[str]:
     ]
 
 
-def _names(parsed_input: ParsedInput) -> list[str]:
+def _names(parsed_input: TestResult) -> list[str]:
     """Return the quantities of an input's successful trials."""
     found = (values for values in _values(parsed_input, ()) if values is not None)
     return list(dict.fromkeys(name for values in found for name in values))
 
 
 def _stored_rule(
-    rule: ComparisonRule, inputs: Sequence[ParsedInput], paired: bool
+    rule: ComparisonRule, inputs: Sequence[TestResult], paired: bool
 ) -> ComparisonRule:
     """Return the rule for one look at stored results, paired or not."""
     arm = inputs[0].arm
@@ -810,7 +809,7 @@ def _stored_rule(
     )
 
 
-def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
+def _are_paired(inputs: Sequence[TestResult]) -> bool:
     """Return whether the inputs are different arms of one comparison with blocks."""
     arms = [one.arm for one in inputs if one.arm is not None and one.arm.paired]
     return (
@@ -820,17 +819,13 @@ def _are_paired(inputs: Sequence[ParsedInput]) -> bool:
     )
 
 
-def _values(parsed_input: ParsedInput, specs: Sequence[MetricSpec]) -> list[MetricValues | None]:
+def _values(parsed_input: TestResult, specs: Sequence[MetricSpec]) -> list[MetricValues | None]:
     """Return the values of each trial, in order; None for a failed trial."""
     book = MetricRules((*parsed_input.specs, *specs))
-    return [
-        values_of_trial(trial, book)
-        for trial in trials_of(parsed_input)
-        if trial.ending is not TrialEnding.INTERRUPTED and not trial.warmup
-    ]
+    return [values_of_trial(trial, book) for trial in parsed_input.trials if not trial.warmup]
 
 
-def arm_names(texts: Sequence[str], inputs: Sequence[ParsedInput]) -> list[str]:
+def arm_names(texts: Sequence[str], inputs: Sequence[TestResult]) -> list[str]:
     """Return distinct names of the arms, with as many parts of each path as necessary."""
 
     def name(place: int, parts: int) -> str:
@@ -854,7 +849,7 @@ def _distinct(texts: Sequence[str], name: Callable[[int, int], str]) -> list[str
     return names
 
 
-def _name(text: str, parsed_input: ParsedInput, parts: int = 1) -> str:
+def _name(text: str, parsed_input: TestResult, parts: int = 1) -> str:
     """Return the name of a stored arm, with the last `parts` components of its path; the name of
     its test, which can contain slashes, is added to it."""
     short = _last_parts(text.removesuffix(f":{parsed_input.name}"), parts)

@@ -16,8 +16,9 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.expression import Expression
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import Trial
 from benchwright.core.results import Finding, Severity
+from benchwright.findings.result import TestResult
 from benchwright.results.inputs import (
     ESTIMATES_HINT,
     NOT_SELECTED,
@@ -47,7 +48,7 @@ from benchwright.stats.table import (
     warn,
     with_wait,
 )
-from benchwright.study.parsers.api import ParsedInput, has_only_estimates, trials_of
+from benchwright.study.parsers.api import has_only_estimates
 
 _TOLD = 10
 """Maximum number of rows that a warning names."""
@@ -58,14 +59,14 @@ _ALWAYS = frozenset((*TIMES, *COMPUTED_COLUMNS, *EXTRAS))
 class Transformed(msgspec.Struct, frozen=True):
     """The result of all steps."""
 
-    inputs: tuple[ParsedInput, ...]
+    inputs: tuple[TestResult, ...]
     findings: tuple[Finding, ...] = ()
 
 
 class _TransformPart(msgspec.Struct, frozen=True):
     """An input, or a group of one, while it is being transformed."""
 
-    source: ParsedInput
+    source: TestResult
     trials: tuple[Trial, ...]
     table: Table
     left_out: str = NOT_SELECTED
@@ -88,7 +89,7 @@ class _Known(msgspec.Struct, frozen=True):
     """Columns that a wrong step would have made."""
 
 
-def transformed(inputs: Sequence[ParsedInput], steps: Sequence[TransformStep]) -> Transformed:
+def transformed(inputs: Sequence[TestResult], steps: Sequence[TransformStep]) -> Transformed:
     """Return the inputs after all steps, in order.
 
     Raises InputError with all unknown names, or if no row is left, or if no row has a value of
@@ -120,25 +121,23 @@ def transformed(inputs: Sequence[ParsedInput], steps: Sequence[TransformStep]) -
     return Transformed(tuple(map(_input, parts)), tuple(findings))
 
 
-def _part(parsed_input: ParsedInput) -> _TransformPart:
-    trials, name = trials_of(parsed_input), parsed_input.name
+def _part(parsed_input: TestResult) -> _TransformPart:
+    name = parsed_input.name
     if has_only_estimates(parsed_input):
         stated = [summary.name for summary in parsed_input.summaries]
         table = table_of_estimates(name, stated, parsed_input.sample)
     else:
-        table = table_of_trials(name, trials, parsed_input.sample)
-    return _TransformPart(parsed_input, trials, table)
+        table = table_of_trials(name, parsed_input.trials, parsed_input.sample)
+    return _TransformPart(parsed_input, parsed_input.trials, table)
 
 
-def _input(part: _TransformPart) -> ParsedInput:
+def _input(part: _TransformPart) -> TestResult:
     if part.is_stated:
         return part.source if part.table.rows else left_out(part.source, part.left_out)
     trials = trials_of_table(part.table, part.trials)
-    counted = (t for t in trials if t.ending is not TrialEnding.INTERRUPTED and not t.warmup)
-    blocks = tuple(block for trial in counted for block in trial.blocks)
     gone = part.source.deselected + len(part.trials) - len(trials)
     changed = msgspec.structs.replace(
-        part.source, blocks=blocks, trials=trials, findings=None, deselected=gone
+        part.source, blocks=(), whole_trials=trials, findings=None, deselected=gone
     )
     return with_valid_estimates(changed, part.trials)
 

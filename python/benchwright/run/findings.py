@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.core.comparison import ComparisonResult
-from benchwright.core.plan import SUCCESS
 from benchwright.core.results import Finding
-from benchwright.findings.examine import Evidence, Questions, compute_findings
+from benchwright.findings.examine import Questions, compute_findings
 from benchwright.study.contents import first_machine
 from benchwright.study.findings import SessionFindings, session_findings
 
@@ -64,23 +63,7 @@ def findings_of_test(test: RunningTest) -> tuple[Finding, ...]:
     has ended."""
     if test.findings is not None:
         return test.findings
-    trials = test.all_trials
-    plan = test.plan
-    findings = compute_findings(
-        Evidence(
-            name=test.name,
-            trials=trials,
-            specs=plan.metrics if plan else (),
-            rule=test.rule,
-            stop=test.stop,
-            sample=plan.sample if plan else (),
-            profiles=tuple(t.profile for t in trials if t.profile is not None),
-            recorded=test.recorded,
-            ok_status=plan.ok_status if plan else SUCCESS,
-        ),
-        Questions(also=test.judged),
-        test.observed,
-    )
+    findings = compute_findings(test.result(), Questions(also=test.judged))
     if test.is_closed:
         test.findings = findings
     return findings

@@ -11,6 +11,7 @@ import msgspec
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.observation import FAILED_ENDINGS, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import (
+    SUCCESS,
     Command,
     CommandMode,
     StopDecision,
@@ -21,6 +22,7 @@ from benchwright.core.plan import (
 from benchwright.core.results import Finding
 from benchwright.core.text import status_text
 from benchwright.decide.history import History, HistoryBuilder
+from benchwright.findings.result import TestResult
 from benchwright.run.ledger import Ledger, VoidPayload
 from benchwright.run.performer import Performer
 from benchwright.run.recovery import CutTest
@@ -166,17 +168,23 @@ class RunningTest:
         """The values of the completed trials, in order."""
         return () if self._history is None else self._history.observed
 
-    @property
-    def all_trials(self) -> tuple[Trial, ...]:
-        """The counted trials and the records of void ones, in order of epoch."""
-        both = (*self.trials, *self.void_trials)
-        return tuple(sorted(both, key=lambda trial: trial.epoch))
-
-    @property
-    def void_trials(self) -> tuple[Trial, ...]:
-        """The records of trials that do not count: cut short, or the failure that ended the
-        session."""
-        return tuple(self._ledger.void_trials(self.key))
+    def result(self, findings: tuple[Finding, ...] | None = None) -> TestResult:
+        """Return the test with its results so far, with these findings."""
+        plan = self.plan
+        return TestResult(
+            name=self.name,
+            specs=plan.metrics if plan else (),
+            whole_trials=tuple(self.trials),
+            void_trials=tuple(self._ledger.void_trials(self.key)),
+            rule=self.rule,
+            stop=self.stop,
+            sample=plan.sample if plan else (),
+            arm=plan.arm if plan else None,
+            plan=plan,
+            findings=findings,
+            recorded=self.recorded,
+            ok_status=plan.ok_status if plan else SUCCESS,
+        )
 
     @property
     def is_arm(self) -> bool:

@@ -16,13 +16,10 @@ import msgspec
 
 from benchwright.core.results import Finding
 from benchwright.findings.environment import environment_findings
-from benchwright.findings.examine import Evidence, Questions, compute_findings, rule_findings
-from benchwright.stats.aggregate import TrialValues
 from benchwright.study.contents import machines_of
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import NewEntry, Study
 from benchwright.study.keys import FINDINGS_KEYS, findings_key
-from benchwright.study.parsers.api import ParsedInput, trials_of
 
 FINDING_KIND = "finding"
 
@@ -96,46 +93,3 @@ def findings_about_session(study: Study, session: int) -> tuple[Finding, ...]:
     """
     stored = stored_findings(study, session)
     return session_findings(study, session) if stored is None else stored.session
-
-
-def input_findings(
-    one: ParsedInput,
-    questions: Questions | None = None,
-    observed: Sequence[TrialValues] | None = None,
-) -> tuple[Finding, ...]:
-    """Return the findings about an input's test, stored or computed again.
-
-    They are computed again if the session stored none, if a selection or another
-    transformation changed the trials, or if a question is asked that the session did not ask.
-    `observed` are the values of the trials that count, if the caller has them.
-    Raises InputError for a rule that fails.
-    """
-    asked = questions or Questions()
-    # What a file only states is not missing from its trials.
-    stated = {summary.name for summary in one.summaries}
-    trials = trials_of(one)
-    if stated and not trials:
-        return ()
-    evidence = Evidence(
-        name=one.name,
-        trials=trials,
-        specs=tuple(spec for spec in one.specs if spec.name not in stated),
-        rule=one.rule,
-        stop=one.stop,
-        sample=one.sample,
-        profiles=one.profiles,
-        recorded=one.recorded,
-        deselected=one.deselected,
-        ok_status=one.ok_status,
-        clock_s=one.clock_s,
-    )
-    if one.findings is None or asked.changes_answers:
-        return compute_findings(evidence, asked, observed)
-    # A reader may have renamed the test to distinguish inputs.
-    named = (
-        msgspec.structs.replace(finding, subject=one.name)
-        if finding.subject == one.test
-        else finding
-        for finding in one.findings
-    )
-    return (*named, *rule_findings(evidence, asked.rules, observed))

@@ -30,21 +30,20 @@ from benchwright.features.exchange.export.view import (
 from benchwright.features.load.document import LoadDocument, TrialLoad
 from benchwright.features.load.plan import too_many_errors
 from benchwright.features.load.types import EngineResult
+from benchwright.findings.result import TestResult
 from benchwright.machine.redact import without_secrets
 from benchwright.page.session_kind import SessionOutcome
 from benchwright.page.trial_documents import stored_documents
 from benchwright.report.answer import (
     State,
     TestAnswer,
-    answer_of,
     estimate_of,
     finding_groups,
-    input_of_contents,
     name_without_levels,
 )
-from benchwright.results.stored import StoredTest, read_tests
+from benchwright.results.stored import read_results
 from benchwright.stats.metric_rules import TIMES
-from benchwright.study.contents import NULL_KIND, first_machine, stored_baseline
+from benchwright.study.contents import NULL_KIND, first_machine
 from benchwright.study.journal import StoredSession, Study
 
 _ALWAYS = (*TIMES, "rss_bytes")
@@ -89,16 +88,10 @@ def read_view(
 def _tests_view(
     study: Study, session: StoredSession, only: str | None, asked: Sequence[str]
 ) -> ExportView:
-    stored = read_tests(study, session, "", only)
-    answer = answer_of(
-        [input_of_contents(one.contents, one.findings) for one in stored.tests],
-        stored.about_session,
-        status=session.status,
-        detail=session.detail,
-        baseline=stored_baseline(session.info),
-    )
+    stored = read_results(study, session, only=only)
+    answer = stored.answer()
     documents = stored_documents(stored, most=None)
-    names = distinct(name_with_threads(one.contents.plan) for one in stored.tests)
+    names = distinct(name_with_threads(one.plan) for one in stored.tests if one.plan is not None)
     named = {one.id: name for one, name in zip(stored.tests, names, strict=True)}
     tests = tuple(
         _test(one, row, name, asked)
@@ -224,10 +217,10 @@ def _head(study: Study, session: StoredSession) -> dict[str, Any]:
     }
 
 
-def _test(test: StoredTest, row: TestAnswer, name: str, asked: Sequence[str]) -> ExportTest:
-    plan = test.contents.plan
-    rule = plan.stopping
-    watched = rule.metrics if isinstance(rule, UntilPrecise) else ()
+def _test(test: TestResult, row: TestAnswer, name: str, asked: Sequence[str]) -> ExportTest:
+    plan = test.plan
+    assert plan is not None, "a session has it"
+    watched = test.rule.metrics if isinstance(test.rule, UntilPrecise) else ()
     measured = [name for name in _ALWAYS if any(_values(test, name))]
     if "achieved_rate_per_s" in test.columns or "rate_per_s" in test.columns:
         measured = [*_OF_LOADS, *measured]
@@ -248,32 +241,32 @@ def _test(test: StoredTest, row: TestAnswer, name: str, asked: Sequence[str]) ->
             if metric in test.columns
         ),
         trials=tuple(
-            _trial(test, one) for one in test.trials if one.ending is not TrialEnding.INTERRUPTED
+            _trial(test, one)
+            for one in test.all_trials
+            if one.ending is not TrialEnding.INTERRUPTED
         ),
         state=row.state,
         reason=row.reason,
-        findings=test.findings,
+        findings=test.findings or (),
     )
 
 
-def _values(test: StoredTest, name: str) -> tuple[float, ...]:
+def _values(test: TestResult, name: str) -> tuple[float, ...]:
     return test.columns[name].values if name in test.columns else ()
 
 
-def _metric(test: StoredTest, name: str, better: Better) -> ExportMetric:
-    column, rule = test.columns[name], test.contents.plan.stopping
-    estimate = estimate_of(rule, test.contents.stop, column, test.rules)
+def _metric(test: TestResult, name: str, better: Better) -> ExportMetric:
     return ExportMetric(
         name=name,
-        label=statistic_label(rule, name),
+        label=statistic_label(test.rule, name),
         unit=unit_of(name, test.rules.row(name).unit),
         better=better,
-        estimate=estimate,
-        values=column.values,
+        estimate=estimate_of(test, name),
+        values=test.columns[name].values,
     )
 
 
-def _trial(test: StoredTest, trial: Trial) -> ExportTrial:
+def _trial(test: TestResult, trial: Trial) -> ExportTrial:
     return ExportTrial(
         epoch=trial.epoch,
         started_ns=trial.started_ns,

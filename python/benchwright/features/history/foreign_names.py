@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from benchwright.core.plan import Pairs
-from benchwright.study.parsers.api import ParsedInput
+from benchwright.findings.result import TestResult
 
 
 class KnownNames(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class NamedInput(msgspec.Struct, frozen=True):
     """As in the keys of series: short or full, with the labels that distinguish it."""
     base: str
     """Without labels."""
-    input: ParsedInput
+    input: TestResult
 
     @property
     def labels(self) -> str:
@@ -40,7 +40,7 @@ class NamedInput(msgspec.Struct, frozen=True):
 
 
 def named_in_history(
-    inputs: Sequence[ParsedInput], runs: Sequence[Hashable], known: KnownNames
+    inputs: Sequence[TestResult], runs: Sequence[Hashable], known: KnownNames
 ) -> list[NamedInput]:
     """Return the inputs with their names in a history. `runs` says of each to which run it belongs.
 
@@ -68,11 +68,11 @@ def named_in_history(
     return named
 
 
-def _labels(one: ParsedInput) -> Pairs:
+def _labels(one: TestResult) -> Pairs:
     return one.origin.labels if one.origin else ()
 
 
-def _bases(inputs: Iterable[ParsedInput], known: KnownNames) -> list[str]:
+def _bases(inputs: Iterable[TestResult], known: KnownNames) -> list[str]:
     """Return the short or the full name of each input."""
     tests = set(known.tests) | {base for base, _ in _parts(known.tests)}
     full_names: dict[str, set[str]] = defaultdict(set)
@@ -82,7 +82,7 @@ def _bases(inputs: Iterable[ParsedInput], known: KnownNames) -> list[str]:
 
     short = {full: test for test, full in known.full_names.items()}
 
-    def base(one: ParsedInput) -> str:
+    def base(one: TestResult) -> str:
         full = one.full_name
         if not full or full in short:
             return short.get(full, one.name)

@@ -27,9 +27,10 @@ from benchwright.features.history.types import (
     SeriesKey,
     settings_text,
 )
-from benchwright.stats.aggregate import metric_columns, observe_trials, summarise_columns
+from benchwright.findings.result import FileOrigin, TestResult
+from benchwright.stats.aggregate import summarise_columns
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.parsers.api import FileOrigin, ParsedInput, stated_settings, trials_of
+from benchwright.study.parsers.api import stated_settings
 
 _MOST_REASONS = 3
 """Of failures, in the reason why a test has no point."""
@@ -47,7 +48,7 @@ class _Group(NamedTuple):
     moment_ns: int | None
 
 
-def imported_runs(inputs: Sequence[ParsedInput], known: KnownNames | None = None) -> list[Run]:
+def imported_runs(inputs: Sequence[TestResult], known: KnownNames | None = None) -> list[Run]:
     """Return the runs of files of other tools: the tests of one file, commit and note are a run.
 
     The inputs are those of a parser's `history`, with their source; of all files that are read
@@ -67,7 +68,7 @@ def imported_runs(inputs: Sequence[ParsedInput], known: KnownNames | None = None
     ]
 
 
-def _groups_of(inputs: Sequence[ParsedInput]) -> list[_Group]:
+def _groups_of(inputs: Sequence[TestResult]) -> list[_Group]:
     """Return the run of each input. Different tests that a file has of one second are one run,
     which begins with the first of them; the results of one test at different moments are different
     runs."""
@@ -93,7 +94,7 @@ def _groups_of(inputs: Sequence[ParsedInput]) -> list[_Group]:
     ]
 
 
-def _group_of(one: ParsedInput) -> _Group:
+def _group_of(one: TestResult) -> _Group:
     origin = one.origin or FileOrigin(tool="")
     return _Group(one.source, origin.commit, origin.run, _moment_ns(origin))
 
@@ -195,7 +196,7 @@ def _values_hash(names: Iterable[str], tests: Sequence[NamedInput]) -> str:
     return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()
 
 
-def _identity(one: ParsedInput, when: str) -> str:
+def _identity(one: TestResult, when: str) -> str:
     """Return what identifies the run of an input: 16 hexadecimal digits."""
     origin = one.origin or FileOrigin(tool="")
     words = f"{origin.tool}\n{origin.machine}\n{origin.commit}\n{when}"
@@ -225,7 +226,7 @@ def _points(
         failed=False,
         why="the file states none",
     )
-    trials = trials_of(one)
+    trials = one.trials
     if trials and not any(trial.ending is TrialEnding.OK for trial in trials):
         stated = {block.failure: None for block in one.blocks if block.failure}
         why = f"{plural(len(trials), 'trial')} failed{': ' if stated else ''}"
@@ -264,9 +265,9 @@ def _points(
     return [*points, *(msgspec.structs.replace(without, metric=name) for name in lost)]
 
 
-def _summaries(one: ParsedInput, rules: MetricRules) -> tuple[Summary, ...]:
+def _summaries(one: TestResult, rules: MetricRules) -> tuple[Summary, ...]:
     """Return what is known about each quantity: from its values, else as the file states it."""
-    found = metric_columns(observe_trials(trials_of(one), rules), rules)
+    found = one.columns
     computed = summarise_columns(found, rules.ordered(found), rules)
     return (*computed, *(stat for stat in one.summaries if stat.name not in found))
 

@@ -29,9 +29,9 @@ from benchwright.features.history.types import (
     RunKeys,
     SeriesKey,
 )
+from benchwright.findings.result import TestResult
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
-from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.parsers.content import content_head
 
 _MOST_LOOKED_AT = 20
@@ -110,7 +110,7 @@ class _Reading:
     def __init__(self, ok_status: Sequence[int] = SUCCESS) -> None:
         self.ok_status = ok_status
         self.runs: list[Run] = []
-        self.inputs: dict[int, list[ParsedInput]] = {}
+        self.inputs: dict[int, list[TestResult]] = {}
         """Of files of other tools, by the number of runs before them."""
         self.tests: set[str] = set()
         """Of history files."""
@@ -285,7 +285,7 @@ def _is_folder_of_tool(path: Path) -> bool:
     return path.is_dir() and is_of_other_tool(path)
 
 
-def _inputs_of_other_tool(path: Path, found: _Reading) -> list[ParsedInput]:
+def _inputs_of_other_tool(path: Path, found: _Reading) -> list[TestResult]:
     """Return the tests of a file, or a directory, of another tool; add what was not read to
     `found`.
 
@@ -310,7 +310,7 @@ def _inputs_of_other_tool(path: Path, found: _Reading) -> list[ParsedInput]:
     return inputs
 
 
-def _has_no_number(one: ParsedInput, ok_status: Sequence[int]) -> bool:
+def _has_no_number(one: TestResult, ok_status: Sequence[int]) -> bool:
     """Return whether a test has no value, and did not fail."""
     has_values = any(each.values or each.failed(ok_status) for each in one.blocks)
     return not has_values and not one.summaries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -15,15 +15,13 @@ from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.feature import session_kind
 from benchwright.features.history.findings import environment_of, machine_fingerprint, machine_text
 from benchwright.features.history.types import HistoryPoint, NoValue, Run, SeriesKey
+from benchwright.findings.result import TestResult
 from benchwright.machine.redact import without_secrets
 from benchwright.page.session_kind import SessionOutcome
-from benchwright.report.answer import answer_of, estimate_of, input_of_contents
-from benchwright.stats.aggregate import metric_columns, observe_trials
-from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.contents import TestContents, first_machine, tests_of
-from benchwright.study.findings import input_findings, stored_findings
+from benchwright.report.answer import answer_of, estimate_of
+from benchwright.results.stored import results_of_tests
+from benchwright.study.contents import first_machine
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.parsers.study import parsed_test
 
 
 def run_identity(session: StoredSession) -> str:
@@ -111,44 +109,34 @@ _ENDED = ("complete", "undecided")
 
 def _points_of_tests(study: Study, session: StoredSession, common: HistoryPoint) -> _Found:
     """Yield the points of a session; `common` has what all of them share."""
-    stored = stored_findings(study, session.number)
-    tests = tests_of(study, session.number)
+    tests = list(results_of_tests(study, session))
     is_failed = session.status == "failed"
-    is_comparison = any(test.plan.arm is not None for test in tests)
+    is_comparison = any(test.arm is not None for test in tests)
     is_whole = session.status in _ENDED or (tests and is_failed)
     if not is_whole and not is_comparison:
         why = session.detail or session.status
         yield _no_value(common, why, failed=is_failed)
     for test in tests:
-        if test.plan.arm is not None:
-            continue
-        found = None if stored is None else stored.tests.get(test.key)
-        if found is None:
-            found = input_findings(parsed_test(test, study.path))
-        yield from _points_of_test(test, found, session, common)
+        if test.arm is None:
+            yield from _points_of_test(test, session, common)
 
 
-def _points_of_test(
-    test: TestContents, findings: Sequence[Finding], session: StoredSession, common: HistoryPoint
-) -> _Found:
+def _points_of_test(test: TestResult, session: StoredSession, common: HistoryPoint) -> _Found:
     """Yield a point for each quantity of a test, or what has no value."""
-    name = name_with_threads(test.plan)
-    (answer,) = answer_of(
-        [input_of_contents(test, findings)], status=session.status, detail=session.detail
-    ).tests
+    plan, rules = test.plan, test.rules
+    assert plan is not None, "a session has it"
+    name = name_with_threads(plan)
+    (answer,) = answer_of([test], status=session.status, detail=session.detail).tests
     is_failed = answer.state == "failed"
     if is_failed or answer.estimate is None:
         yield _no_value(common, answer.reason, test=name, failed=is_failed)
         return
-    plan = test.plan
-    rules = MetricRules(plan.metrics)
     better = {spec.name: spec.better for spec in plan.metrics}
     wanted = {answer.metric, *(one.metric for one in answer.others)}
     asked = set(wanted)
-    codes = _serious(findings)
-    columns = metric_columns(observe_trials(test.trials, rules), rules)
-    for metric, column in columns.items():
-        estimate = estimate_of(plan.stopping, test.stop, column, rules)
+    codes = _serious(test.findings or ())
+    for metric in test.columns:
+        estimate = estimate_of(test, metric)
         if rules.row(metric).computed or not math.isfinite(estimate.value):
             continue
         asked.discard(metric)

@@ -52,6 +52,7 @@ from benchwright.features.load.types import (
     TimeDistribution,
     response_rank,
 )
+from benchwright.findings.result import TestResult
 from benchwright.findings.thresholds import FEW_BEYOND
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.report.answer import finding_groups
@@ -59,7 +60,6 @@ from benchwright.report.charts.compose import RESPONSE_MEAN
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotTest
 from benchwright.report.parts import report_text
-from benchwright.results.stored import StoredTest
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
 from benchwright.views.blocks import (
@@ -100,7 +100,7 @@ class ShownLoad(msgspec.Struct, frozen=True):
 
     id: str
     name: str
-    test: StoredTest
+    test: TestResult
     result: EngineResult
     report: LoadReport
 

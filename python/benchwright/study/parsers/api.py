@@ -11,145 +11,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.machine import MachineCapture
-from benchwright.core.observation import CpuProfile, MeasurementBlock, Trial
-from benchwright.core.plan import SUCCESS, ComparisonArm, MetricSpec, StopDecision, StoppingRule
-from benchwright.core.results import Finding, Summary
 from benchwright.core.text import some_text
 from benchwright.findings.codes import make_finding
-from benchwright.findings.observed import ObservedFiles
-from benchwright.stats.aggregate import trials_of_blocks
+from benchwright.findings.result import TestResult
 from benchwright.study.parsers.content import read_content
 
 
-class FileOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of another tool says about where its numbers come from."""
-
-    tool: str
-    """Its name and, if the file has it, its version: `pyperf 2.10.0`."""
-    commit: str = ""
-    """The measured commit, as the file has it; empty if it is unknown."""
-    dirty: bool = False
-    """Whether files of the repository differed from the commit."""
-    commit_time_ns: int | None = None
-    """When it was committed [ns since 1970]."""
-    started_ns: int | None = None
-    """When it was measured [ns since 1970]."""
-    machine: str = ""
-    """The machine's name."""
-    run: str = ""
-    """What distinguishes the run from others of its file, beside commit and time: `note=before`."""
-    main: tuple[str, ...] = ()
-    """The quantities that a comparison judges, of many; empty for all that are declared."""
-    labels: tuple[tuple[str, str], ...] = ()
-    """Configuration that the name of the test has in a history where it distinguishes results of
-    one run."""
-
-    @property
-    def order_ns(self) -> int | None:
-        """Its place among the runs of a history [ns since 1970], None if it is unknown: the time of
-        the commit, so that an old commit that is measured later stays an old one. A nanosecond for
-        each second until the measurement orders the runs of one commit."""
-        if self.commit_time_ns is None or self.started_ns is None:
-            return self.started_ns if self.commit_time_ns is None else self.commit_time_ns
-        later_s = (self.started_ns - self.commit_time_ns) // 10**9
-        return self.commit_time_ns + min(max(later_s, 0), 10**9 - 1)
-
-
-class ParsedInput(msgspec.Struct, frozen=True):
-    """One test as read from a file or a study."""
-
-    name: str
-    blocks: tuple[MeasurementBlock, ...]
-    """Its measurement blocks, in the order of the source."""
-    specs: tuple[MetricSpec, ...] = ()
-    """Declared metrics, if the source has them."""
-    trials: tuple[Trial, ...] | None = None
-    """Whole trials, including void ones, if the source has them (a study does)."""
-    rule: StoppingRule | None = None
-    stop: StopDecision | None = None
-    sample: tuple[tuple[str, str], ...] = ()
-    arm: ComparisonArm | None = None
-    """The comparison of which the test is an arm, if any."""
-    source: str = ""
-    """The user's argument, a path or `STUDY:TEST`; the reader fills it in."""
-    test: str = ""
-    """Its name in the source, before names were made unique."""
-    full_name: str = ""
-    """Its name with its package or class, which `name` has only where the file needs it; empty if
-    the source has none. What matches the tests of two sources."""
-    findings: tuple[Finding, ...] | None = None
-    """Findings about the test, as its session stored them; None if they must be computed
-    (study/findings.py), as after a transformation of the trials."""
-    status: str = ""
-    """How its session ended; empty for what is not a test of a study."""
-    baseline: str = "first"
-    """What the ratios of its session refer to."""
-    session_findings: tuple[Finding, ...] = ()
-    """Findings about its session as a whole; only the session's first test has them."""
-    profiles: tuple[CpuProfile, ...] = ()
-    recorded: Mapping[str, Any] = {}
-    """What observers recorded of the test (`recorded_by`)."""
-    deselected: int = 0
-    """Number of trials that a selection or grouping left out."""
-    machine: MachineCapture | None = None
-    """The machine at its session's start, if it is stored."""
-    gang: str = ""
-    """The hosts of the gang of a pool that measured it; empty: none did, or one of this machine."""
-    files: ObservedFiles | None = None
-    """The files of its profiles and of what observers recorded, if the source has them."""
-    summaries: tuple[Summary, ...] = ()
-    """What a file states about quantities of which it has no values: in tables as it is, with the
-    file's own interval or without one."""
-    notes: tuple[str, ...] = ()
-    """What is left out of what the source has, and why: each becomes a notice."""
-    origin: FileOrigin | None = None
-    """Where the numbers of another tool's file come from."""
-    settings: tuple[tuple[str, str], ...] = ()
-    """What a tool states beside the name about how it ran the test, such as `threads`."""
-    version: str = ""
-    """Identity of the benchmark's own code, as its tool states it: results of two versions are not
-    compared."""
-    clock_s: float = 0.0
-    """The step in which its tool writes times [s]; 0 if it is unknown."""
-    ok_status: tuple[int, ...] = SUCCESS
-    """Exit statuses with which a measured command succeeds."""
-
-
-def stated_settings(one: ParsedInput) -> dict[str, str]:
+def stated_settings(one: TestResult) -> dict[str, str]:
     """Return what the tool of a file states about how it ran a test; nothing for one of a study."""
     return {} if one.origin is None else dict((*one.sample, *one.settings))
 
 
-def trials_of(one: ParsedInput) -> tuple[Trial, ...]:
-    """Return an input's trials: its own, or trials made from its blocks."""
-    if one.trials is not None:
-        return one.trials
-    return trials_of_blocks(one.name, one.blocks, one.ok_status)
-
-
-def has_only_estimates(one: ParsedInput) -> bool:
+def has_only_estimates(one: TestResult) -> bool:
     """Return whether a file states estimates of a test and no trial."""
-    return bool(one.summaries) and not trials_of(one)
+    return bool(one.summaries) and not one.trials
 
 
-def without_estimates(one: ParsedInput) -> ParsedInput:
+def without_estimates(one: TestResult) -> TestResult:
     """Return a test without what its file states, which is then not missing from its trials either."""
-    measured = {name for trial in trials_of(one) for block in trial.blocks for name in block.values}
+    measured = {name for trial in one.trials for block in trial.blocks for name in block.values}
     stated = {summary.name for summary in one.summaries} - measured
     return msgspec.structs.replace(
         one, summaries=(), specs=tuple(spec for spec in one.specs if spec.name not in stated)
     )
 
 
-def numbered(tests: Iterable[ParsedInput]) -> list[ParsedInput]:
+def numbered(tests: Iterable[TestResult]) -> list[TestResult]:
     """Return the tests of one run with distinct names, so that two results with one name stay two:
     the second `sleep` is `sleep#2`."""
     seen: Counter[str] = Counter()
@@ -165,7 +59,7 @@ def numbered(tests: Iterable[ParsedInput]) -> list[ParsedInput]:
 _DURATIONS = ("elapsed", "user", "system", "cpu_time")
 
 
-def negative_times(tests: Iterable[ParsedInput]) -> Iterator[str]:
+def negative_times(tests: Iterable[TestResult]) -> Iterator[str]:
     """Yield what is wrong with each time below 0, with its test and trial."""
     for one in tests:
         stated = (
@@ -201,7 +95,7 @@ class NotRead:
     def __str__(self) -> str:
         return f"not read: {some_text(self._found, MOST_NOT_READ, '; ')}"
 
-    def on(self, path: Path, tests: list[ParsedInput]) -> list[ParsedInput]:
+    def on(self, path: Path, tests: list[TestResult]) -> list[TestResult]:
         """Return the tests of a file; the first has the finding about what was not read."""
         if not self._found or not tests:
             return tests
@@ -230,7 +124,7 @@ class ResultParser(Protocol):
     def detect(self, path: Path, head: bytes) -> bool:
         """Return whether this parser reads the file; `head` is the file's first bytes."""
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the tests of the file. Raises InputError with every mistake."""
 
 
@@ -287,7 +181,7 @@ class ParseErrors:
         """Add a result that is not understood and left out, with its line; it is no mistake."""
         self._not_read.add(f"{self._path}:{line}", what)
 
-    def results(self, tests: list[ParsedInput], hint: str) -> list[ParsedInput]:
+    def results(self, tests: list[TestResult], hint: str) -> list[TestResult]:
         """Return the tests of the text, with the finding about what was not read. Raises InputError
         with all mistakes; it is one if there is no test."""
         if not tests:

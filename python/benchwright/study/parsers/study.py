@@ -16,12 +16,12 @@ import msgspec
 from benchwright.core.errors import argument_error
 from benchwright.feature import session_kind
 from benchwright.findings.observed import observed_files
+from benchwright.findings.result import TestResult
 from benchwright.study.catalogue import sessions_now
 from benchwright.study.contents import TestContents, first_machine, stored_baseline, tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.parsers.api import ParsedInput
 from benchwright.study.parts import hosts_of_tests
 from benchwright.study.selection import split_selector
 
@@ -35,7 +35,7 @@ class _StudyParser:
         del head
         return (split_selector(path).place / JOURNAL).is_file()
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the selected tests. Raises InputError for an unknown session or test, StudyError
         for a study that cannot be read."""
         part = split_selector(path)
@@ -81,22 +81,21 @@ def _status_now(study: Study, session: StoredSession) -> str:
     return now.status
 
 
-def parsed_test(test: TestContents, place: Path) -> ParsedInput:
+def parsed_test(test: TestContents, place: Path) -> TestResult:
     """Return a test of a study as the input of a report."""
-    trials = test.all_trials
-    return ParsedInput(
+    return TestResult(
         name=test.plan.name,
-        blocks=tuple(block for trial in test.trials if not trial.warmup for block in trial.blocks),
         specs=test.plan.metrics,
-        trials=trials,
+        whole_trials=tuple(test.trials),
+        void_trials=test.void_trials,
         rule=test.plan.stopping,
         stop=test.stop,
         ok_status=test.plan.ok_status,
         sample=test.plan.sample,
         arm=test.plan.arm,
-        profiles=tuple(t.profile for t in trials if t.profile is not None),
+        plan=test.plan,
         recorded=test.recorded,
-        files=observed_files(trials, test.recorded, place),
+        files=observed_files(test.all_trials, test.recorded, place),
         notes=tuple(
             f"what was recorded as {name!r} is not shown: its feature is not installed"
             for name in test.unread

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock
+from benchwright.findings.result import TestResult
 from benchwright.study.parsers.api import (
     MOST_NOT_READ,
-    ParsedInput,
     ParseErrors,
     parse_finite,
     parse_whole,
@@ -48,7 +48,7 @@ class _ResParser:
             return False
         return path.suffix == ".res" or b"[measurement]" in head
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the file as one test. Raises InputError with file:line:column."""
         text = read_mixed_text(path)
         complaints = ParseErrors(path, "res-syntax")
@@ -58,7 +58,7 @@ class _ResParser:
             complaints.add((1, 1), "", "there is no [measurement] block in this file")
         complaints.check()
         texts.name({name for block in blocks for name in block.values}, complaints)
-        return complaints.results([ParsedInput(path.name, tuple(blocks))], "")
+        return complaints.results([TestResult(path.name, tuple(blocks))], "")
 
 
 def _res_blocks(text: str, complaints: ParseErrors, texts: _Texts) -> list[MeasurementBlock]:
@@ -198,7 +198,7 @@ class _CsvParser:
             and not first.lstrip().startswith((b"{", b"["))
         )
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return one test per value of the column `test` and levels; without that column, one per
         command, unless rows are Auto-pilot's blocks, of which the commands of a thread are one
         result; else the file as one test.
@@ -207,7 +207,7 @@ class _CsvParser:
         """
         return self.parse(path, read_text(path, "csv-syntax"))
 
-    def parse(self, path: Path, text: str) -> list[ParsedInput]:
+    def parse(self, path: Path, text: str) -> list[TestResult]:
         """Return the tests of a file's text. Raises InputError as `read`."""
         complaints = ParseErrors(path, "csv-syntax")
         tests = [one for one, _ in self.with_lines(path, text, complaints)]
@@ -215,7 +215,7 @@ class _CsvParser:
 
     def with_lines(
         self, path: Path, text: str, complaints: ParseErrors, about: Sequence[str] = ()
-    ) -> list[tuple[ParsedInput, list[int]]]:
+    ) -> list[tuple[TestResult, list[int]]]:
         """Return the tests of a file's text, each with the lines of its blocks; add what was not
         read to `complaints`.
 
@@ -279,7 +279,7 @@ class _CsvTable:
         self._tests: dict[tuple[str, str, str, int], _CsvTest] = {}
         """By name, levels and command; of hyperfine also by line, because each row is a test."""
 
-    def tests(self) -> list[tuple[ParsedInput, list[int]]]:
+    def tests(self) -> list[tuple[TestResult, list[int]]]:
         """Return the tests in the order of their first rows, each with the lines of its blocks."""
         self._check_statuses()
         blocks = (block for test in self._tests.values() for block in test.blocks)
@@ -293,7 +293,7 @@ class _CsvTable:
         for (name, levels, command, _), test in self._tests.items():
             if several[name] > 1:
                 levels = ",".join(filter(None, (levels, command)))
-            one = ParsedInput(
+            one = TestResult(
                 f"{name}:{levels}" if names[name] > 1 and levels else name,
                 tuple(test.blocks),
                 sample=tuple(test.sample.items()),
@@ -527,7 +527,7 @@ class _GnuTimeParser:
             or re.search(r"^real +[\d.]+\nuser +[\d.]+\nsys +[\d.]+$", text, re.MULTILINE)
         )
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the records as one test; of several commands as one for each, named by it.
 
         Raises InputError with file:line:column.
@@ -542,7 +542,7 @@ class _GnuTimeParser:
             complaints.add((1, 1), "", "there is no record of GNU time in this file")
         complaints.check()
         return [
-            ParsedInput(name, tuple(blocks), clock_s=_STEP_S)
+            TestResult(name, tuple(blocks), clock_s=_STEP_S)
             for name, blocks in _by_command(path.name, records.blocks).items()
         ]
 

@@ -19,7 +19,8 @@ from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import MetricSpec
 from benchwright.features.exchange.foreign.json_file import JsonFormat, Node, is_object
 from benchwright.features.exchange.foreign.units import ELAPSED, THROUGHPUT, spec_of, stated
-from benchwright.study.parsers.api import FileOrigin, ParsedInput, read_text
+from benchwright.findings.result import FileOrigin, TestResult
+from benchwright.study.parsers.api import read_text
 from benchwright.study.parsers.text import CSV_PARSER
 
 _BY_SIGNAL = 128
@@ -47,7 +48,7 @@ def _is_hyperfine_2(value: Any) -> bool:
     )
 
 
-def _hyperfine_2(document: Node) -> list[ParsedInput]:
+def _hyperfine_2(document: Node) -> list[TestResult]:
     """Return one test for each command of version 2.0, whose runs have all quantities."""
     results = list(document["results"].elements())
     names = Counter(_name_of(one) for one in results)
@@ -87,7 +88,7 @@ def _value_of_2(key: str, quantity: Node) -> float | None:
     return quantity["value"].number()
 
 
-def _command_of_2(result: Node, names: Counter[str]) -> ParsedInput:
+def _command_of_2(result: Node, names: Counter[str]) -> TestResult:
     name = _name_of(result)
     sample = tuple((key, one["value"].text()) for key, one in result["parameters"].members())
     blocks = []
@@ -111,7 +112,7 @@ def _command_of_2(result: Node, names: Counter[str]) -> ParsedInput:
         )
     levels = ",".join(f"{key}={value}" for key, value in sample)
     counted = [one for one in _COUNTS_OF_2 if any(one in block.values for block in blocks)]
-    return ParsedInput(
+    return TestResult(
         name=f"{name}:{levels}" if names[name] > 1 and levels else name,
         blocks=tuple(blocks),
         specs=(spec_of(ELAPSED, "s", "lower"), *(spec_of(one, "", "lower") for one in counted)),
@@ -120,14 +121,14 @@ def _command_of_2(result: Node, names: Counter[str]) -> ParsedInput:
     )
 
 
-def _hyperfine(document: Node) -> list[ParsedInput]:
+def _hyperfine(document: Node) -> list[TestResult]:
     """Return one test for each command. Its CPU times are means, without values."""
     results = list(document["results"].elements())
     names = Counter(one["command"].text() for one in results)
     return [_hyperfine_command(one, names) for one in results]
 
 
-def _hyperfine_command(result: Node, names: Counter[str]) -> ParsedInput:
+def _hyperfine_command(result: Node, names: Counter[str]) -> TestResult:
     command = result["command"].text()
     sample = tuple((key, value.text()) for key, value in result["parameters"].members())
     times = result["times"].numbers()
@@ -167,7 +168,7 @@ def _hyperfine_command(result: Node, names: Counter[str]) -> ParsedInput:
         if seconds is not None:
             summaries.append(stated(name, "s", count=len(blocks), mean=seconds))
     levels = ",".join(f"{key}={value}" for key, value in sample)
-    return ParsedInput(
+    return TestResult(
         name=f"{command}:{levels}" if names[command] > 1 and levels else command,
         blocks=tuple(blocks),
         specs=(spec_of(ELAPSED, "s", "lower"),),
@@ -223,7 +224,7 @@ class _RedisBenchmarkParser:
         """Return whether the file has redis-benchmark's header line."""
         return path.is_file() and head.startswith(_REDIS_HEAD)
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return one test for each command; a row, the mean of a run, is a trial. Raises InputError
         with file:line:column."""
         text = _with_escaped_quotes(read_text(path, "csv-syntax"))
@@ -245,7 +246,7 @@ def _with_escaped_quotes(text: str) -> str:
     return "\n".join(lines)
 
 
-def _redis_command(one: ParsedInput) -> ParsedInput:
+def _redis_command(one: TestResult) -> TestResult:
     names = dict.fromkeys(name for block in one.blocks for name in block.values)
     specs: list[MetricSpec] = []
     renamed: dict[str, tuple[str, float]] = {}

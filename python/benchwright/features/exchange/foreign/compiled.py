@@ -44,7 +44,7 @@ from benchwright.features.exchange.foreign.units import (
     spec_of,
     stated,
 )
-from benchwright.study.parsers.api import FileOrigin, ParsedInput
+from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.content import content_lines
 
 # -- Java: JMH ---------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def _is_jmh(value: Any) -> bool:
     )
 
 
-def _jmh(document: Node) -> list[ParsedInput]:
+def _jmh(document: Node) -> list[TestResult]:
     results = list(document.elements())
     names = Counter(one["benchmark"].text() for one in results)
     stated: dict[str, dict[str, set[str]]] = {}
@@ -81,7 +81,7 @@ def _jmh(document: Node) -> list[ParsedInput]:
 
 def _jmh_benchmark(
     result: Node, names: Counter[str], stated: Mapping[str, Mapping[str, set[str]]]
-) -> ParsedInput:
+) -> TestResult:
     result["benchmark"].required("JMH writes the name of each benchmark")
     name = result["benchmark"].text()
     sample = [(key, value.text()) for key, value in result["params"].members()]
@@ -118,7 +118,7 @@ def _jmh_benchmark(
             summaries.append(_jmh_stated(quantity, metric, unit))
     levels = ",".join(f"{key}={value}" for key, value in sample)
     version = result["jmhVersion"].text()
-    return ParsedInput(
+    return TestResult(
         name=f"{name}:{levels}" if names[name] > 1 and levels else name,
         blocks=tuple(_rows(columns)),
         specs=tuple(specs),
@@ -233,7 +233,7 @@ def _is_google(value: Any) -> bool:
     )
 
 
-def _google(document: Node) -> list[ParsedInput]:
+def _google(document: Node) -> list[TestResult]:
     context = document["context"]
     version = context["library_version"].text()
     origin = FileOrigin(
@@ -300,7 +300,7 @@ def _google_entries(benchmarks: Node) -> Iterator[tuple[tuple[str, str], Node]]:
         yield (name, figure), entry
 
 
-def _google_test(name: str, group: Sequence[tuple[str, Node]], origin: FileOrigin) -> ParsedInput:
+def _google_test(name: str, group: Sequence[tuple[str, Node]], origin: FileOrigin) -> TestResult:
     columns: list[MeasurementBlock] = []
     units: dict[str, tuple[str, str]] = {}
     aggregates: dict[str, dict[str, float]] = {}
@@ -343,7 +343,7 @@ def _google_test(name: str, group: Sequence[tuple[str, Node]], origin: FileOrigi
             )
             for quantity, found in aggregates.items()
         ]
-    return ParsedInput(
+    return TestResult(
         name=name,
         blocks=tuple(columns),
         specs=tuple(
@@ -423,7 +423,7 @@ class _CriterionParser:
             return any((one / "estimates.json").is_file() for one in _criterion_places(path))
         return head.lstrip().startswith(_EVENT) and path.is_file()
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return one test for each benchmark, and one for each of its named baselines. A benchmark
         of a directory that cannot be read is named, and the others are read. Raises InputError."""
         problems = Problems(path, self.name, _CRITERION_HINT)
@@ -467,7 +467,7 @@ _CRITERION_WORK = ("Elements", "Bytes", "BytesDecimal", "Bits")
 """How much work a call does, if the benchmark says it."""
 
 
-def _criterion_test(place: Path, problems: Problems, *, named: bool) -> ParsedInput:
+def _criterion_test(place: Path, problems: Problems, *, named: bool) -> TestResult:
     def document(name: str) -> Node:
         try:
             return Node(load_json(place / name), problems, name)
@@ -499,7 +499,7 @@ def _criterion_test(place: Path, problems: Problems, *, named: bool) -> ParsedIn
         for factor, key in (("function", "function_id"), ("value", "value_str"))
         if about.has(key)
     ]
-    return ParsedInput(
+    return TestResult(
         name=name,
         blocks=blocks,
         specs=(spec_of(ELAPSED, "s", "lower"), spec_of(_SLOPE, "s", "lower"))
@@ -566,7 +566,7 @@ def _criterion_stated(
         )
 
 
-def _criterion_lines(path: Path, problems: Problems) -> list[ParsedInput]:
+def _criterion_lines(path: Path, problems: Problems) -> list[TestResult]:
     """Return the tests of cargo-criterion's lines, of which other kinds are skipped."""
     found = []
     for number, line in enumerate(content_lines(path), 1):
@@ -582,7 +582,7 @@ def _criterion_lines(path: Path, problems: Problems) -> list[ParsedInput]:
     return found
 
 
-def _criterion_event(event: Node) -> ParsedInput:
+def _criterion_event(event: Node) -> TestResult:
     unit = base_unit(event["unit"].text("ns"))
     blocks = _criterion_blocks(
         event["iteration_count"].numbers(), event["measured_values"].numbers(), unit.factor
@@ -595,7 +595,7 @@ def _criterion_event(event: Node) -> ParsedInput:
         estimates[key] = (node["estimate"].number(), *ends, math.nan)
     summaries = tuple(_criterion_stated(estimates, unit.factor, has_values=bool(blocks)))
     names = dict.fromkeys((ELAPSED, *(one.name for one in summaries)))
-    return ParsedInput(
+    return TestResult(
         name=event["id"].text("benchmark"),
         blocks=blocks,
         specs=tuple(spec_of(name, "s", "lower") for name in names),

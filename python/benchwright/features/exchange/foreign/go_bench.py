@@ -32,13 +32,8 @@ from benchwright.features.exchange.foreign.units import (
     spec_of,
     stated,
 )
-from benchwright.study.parsers.api import (
-    FileOrigin,
-    ParsedInput,
-    ParseErrors,
-    parse_finite,
-    read_mixed_text,
-)
+from benchwright.findings.result import FileOrigin, TestResult
+from benchwright.study.parsers.api import ParseErrors, parse_finite, read_mixed_text
 
 _VALUE = r"(?:[-+.0-9]\S*|NaN|[+-]?Inf)"
 _RESULT = re.compile(rf"Benchmark(\S*)\s+[0-9]+\s+({_VALUE}.*)\Z", re.IGNORECASE)
@@ -76,16 +71,16 @@ class _GoParser:
             return False
         return bool(_HEAD.search(head) or _EVENT.search(head.decode("utf-8", "ignore")))
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return one test for each name and configuration; a line is a trial. Raises InputError
         with file:line:column."""
         return self._tests(path, runs=False)
 
-    def history(self, path: Path) -> list[ParsedInput]:
+    def history(self, path: Path) -> list[TestResult]:
         """Return the tests of each run. Raises InputError with file:line:column."""
         return self._tests(path, runs=True)
 
-    def _tests(self, path: Path, *, runs: bool) -> list[ParsedInput]:
+    def _tests(self, path: Path, *, runs: bool) -> list[TestResult]:
         complaints = ParseErrors(path, "benchfmt-syntax")
         text = read_mixed_text(path)
         results = _Results(complaints, _own_names(path, text))
@@ -314,7 +309,7 @@ class _Results:
                 what = f"{tidy} of Benchmark{name} is from {ends}, and its unit is exact"
                 self._complaints.not_read(line, what)
 
-    def tests(self, *, runs: bool) -> list[ParsedInput]:
+    def tests(self, *, runs: bool) -> list[TestResult]:
         """Return one test for each name and configuration: with its package where packages share
         the name, and with the keys that distinguish it from the others of its name. With `runs`,
         the keys of a run are in its origin alone, and names are short: what distinguishes them is
@@ -341,7 +336,7 @@ class _Results:
             there = {value for block in blocks for value in block.values}
             there |= {summary.name for summary in exact}
             tests.append(
-                ParsedInput(
+                TestResult(
                     name=f"{shown}:{levels}" if levels else shown,
                     full_name=f"{full}:{levels}" if full and levels else full,
                     blocks=tuple(blocks),

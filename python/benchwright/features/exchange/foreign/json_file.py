@@ -22,13 +22,8 @@ from typing import Any
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.study.parsers.api import (
-    NotRead,
-    ParsedInput,
-    negative_times,
-    numbered,
-    read_mixed_text,
-)
+from benchwright.findings.result import TestResult
+from benchwright.study.parsers.api import NotRead, negative_times, numbered, read_mixed_text
 from benchwright.study.parsers.content import MOST_BYTES
 
 _MOST_REPORTED = 20
@@ -178,7 +173,7 @@ class Problems:
         place = f"{self.path}: {where}" if where else str(self.path)
         self._not_read.add(place, what)
 
-    def results(self, tests: list[ParsedInput]) -> list[ParsedInput]:
+    def results(self, tests: list[TestResult]) -> list[TestResult]:
         """Return the tests of the file, with the finding about what was not read. Raises InputError
         with all mistakes; it is one if there is no test."""
         for wrong in negative_times(tests):
@@ -333,13 +328,13 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     matches: Callable[[Any], bool]
     """Whether a document has this format, by its content."""
-    convert: Callable[[Node], list[ParsedInput]]
+    convert: Callable[[Node], list[TestResult]]
     hint: str
     """How the tool writes a complete file."""
     mark: re.Pattern[bytes] | None = None
     """Found near the start of a file of this format, and of no other; by it a damaged one is
     recognised."""
-    points: Callable[[Node], list[ParsedInput]] | None = None
+    points: Callable[[Node], list[TestResult]] | None = None
     """Returns the tests of every commit, where a file has several."""
     load: Callable[[Path], Any] = load_json
     """Returns the document of a file."""
@@ -359,26 +354,26 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.matches(document)
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the tests of the file. Raises InputError with all mistakes."""
         return self._converted(path, self.convert)
 
-    def history(self, path: Path) -> list[ParsedInput]:
+    def history(self, path: Path) -> list[TestResult]:
         """Return the tests of every commit of the file. Raises InputError with all mistakes."""
         if self.points is None:
             return numbered(self.read(path))
         return self._converted(path, self.points)
 
     def _converted(
-        self, path: Path, convert: Callable[[Node], list[ParsedInput]]
-    ) -> list[ParsedInput]:
+        self, path: Path, convert: Callable[[Node], list[TestResult]]
+    ) -> list[TestResult]:
         try:
             document = self.load(path)
         except DamagedJson as error:
             message = f"{path} is a damaged {self.name} file: {error}"
             raise input_error(path, self.name, message, self.hint) from None
         problems = Problems(path, self.name, self.hint)
-        found: list[ParsedInput] = []
+        found: list[TestResult] = []
         if self.matches(document):
             found = convert(Node(document, problems))
         else:

@@ -30,7 +30,8 @@ from benchwright.features.exchange.foreign.json_file import (
 )
 from benchwright.features.exchange.foreign.python_tools import epoch_ns, moment_ns
 from benchwright.features.exchange.foreign.units import scaled, spec_of
-from benchwright.study.parsers.api import FileOrigin, ParsedInput, read_mixed_text
+from benchwright.findings.result import FileOrigin, TestResult
+from benchwright.study.parsers.api import read_mixed_text
 from benchwright.study.parsers.content import content_lines
 
 
@@ -87,7 +88,7 @@ def _is_fio(value: Any) -> bool:
     )
 
 
-def _fio(document: Node) -> list[ParsedInput]:
+def _fio(document: Node) -> list[TestResult]:
     """Return one test for each job of each run, or for each group of jobs that fio reports
     together."""
     if isinstance(document.value, list):
@@ -121,7 +122,7 @@ def _fio(document: Node) -> list[ParsedInput]:
             continue
         error = int(job["error"].number() or 0)
         found.append(
-            ParsedInput(
+            TestResult(
                 name=test,
                 blocks=(
                     MeasurementBlock(
@@ -339,7 +340,7 @@ def _is_new_k6(value: Any) -> bool:
     )
 
 
-def _k6(document: Node) -> list[ParsedInput]:
+def _k6(document: Node) -> list[TestResult]:
     if _is_new_k6(document.value):
         return _new_k6(document)
     run = _RunValues(document.problems)
@@ -357,7 +358,7 @@ def _k6(document: Node) -> list[ParsedInput]:
     return [_k6_test(document.problems.path, run, None)]
 
 
-def _new_k6(document: Node) -> list[ParsedInput]:
+def _new_k6(document: Node) -> list[TestResult]:
     """Return the run of a summary with `--new-machine-readable-summary`, which has the duration
     instead of rates."""
     run = _RunValues(document.problems)
@@ -396,8 +397,8 @@ def _k6_numbers(figures: Node) -> dict[str, float | None]:
     return {key: node.number() for key, node in figures.members() if key not in _K6_ABOUT}
 
 
-def _k6_test(path: Path, run: _RunValues, started_ns: int | None) -> ParsedInput:
-    return ParsedInput(
+def _k6_test(path: Path, run: _RunValues, started_ns: int | None) -> TestResult:
+    return TestResult(
         name=path.name,
         blocks=(MeasurementBlock(0, 1, "", 0, run.values),) if run.values else (),
         specs=tuple(run.specs),
@@ -475,7 +476,7 @@ class _K6PointsParser:
         """Return whether the first line is a metric or a point of k6."""
         return path.is_file() and _K6_POINT.match(head) is not None
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the run as one test with one trial, whose values are those of k6's summary. Raises
         InputError with all mistakes."""
         problems = Problems(path, self.name, _K6_HINT)

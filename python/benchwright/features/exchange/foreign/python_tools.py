@@ -40,7 +40,7 @@ from benchwright.features.exchange.foreign.units import (
     spec_of,
     stated,
 )
-from benchwright.study.parsers.api import FileOrigin, ParsedInput
+from benchwright.findings.result import FileOrigin, TestResult
 
 _MS = 10**6
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -104,7 +104,7 @@ def _is_pyperf(value: Any) -> bool:
     )
 
 
-def _pyperf(document: Node) -> list[ParsedInput]:
+def _pyperf(document: Node) -> list[TestResult]:
     """Return one test for each benchmark; a value of a run is a trial, warm-ups are none."""
     version = document["version"]
     if not (version.absent or version.text() in _PYPERF_VERSIONS):
@@ -132,7 +132,7 @@ _PYPERF_VALUES = ("values", "samples", "warmups")
 _PYPERF_FACTS = ("hostname", "platform", "python_implementation", "python_version")
 
 
-def _pyperf_benchmark(document: Node, benchmark: Node) -> ParsedInput:
+def _pyperf_benchmark(document: Node, benchmark: Node) -> TestResult:
     def fact(name: str) -> Node:
         places = (benchmark["metadata"], document["metadata"])
         for where in (*places, benchmark["common_metadata"]):
@@ -159,7 +159,7 @@ def _pyperf_benchmark(document: Node, benchmark: Node) -> ParsedInput:
     version = fact("perf_version").text()
     stated_facts = {name: fact(name).text() for name in _PYPERF_FACTS}
     about = {CPU: fact("cpu_model_name").text(), CPUS: fact("cpu_count").text()}
-    return ParsedInput(
+    return TestResult(
         name=fact("name").text(benchmark.problems.path.name),
         blocks=tuple(blocks),
         specs=(spec_of(name, base, "lower"),),
@@ -194,7 +194,7 @@ def _is_pytest(value: Any) -> bool:
     )
 
 
-def _pytest(document: Node) -> list[ParsedInput]:
+def _pytest(document: Node) -> list[TestResult]:
     """Return one test for each benchmark; a round is a trial, if the file has the rounds."""
     found = list(document["benchmarks"].elements())
     names = Counter(one["name"].text() for one in found)
@@ -229,7 +229,7 @@ def _pytest(document: Node) -> list[ParsedInput]:
             sdev=stats["stddev"].number(),
         )
         tests.append(
-            ParsedInput(
+            TestResult(
                 name=(full_name or name) if names[name] > 1 else name,
                 full_name=full_name,
                 blocks=blocks,
@@ -312,7 +312,7 @@ class _AsvParser:
         except OSError:
             return False
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the tests of the newest commit of each machine and environment. Raises
         InputError."""
         problems = Problems(path, self.name, _ASV_HINT)
@@ -320,7 +320,7 @@ class _AsvParser:
         tests = [_with_value(one, problems) for commit in newest for one in commit]
         return problems.results([one for one in tests if one is not None])
 
-    def history(self, path: Path) -> list[ParsedInput]:
+    def history(self, path: Path) -> list[TestResult]:
         """Return the tests of every commit. One that failed is among them, and one that was skipped
         if another commit has a value of it. Raises InputError."""
         problems = Problems(path, self.name, _ASV_HINT)
@@ -333,11 +333,11 @@ class _AsvParser:
         return problems.results([one for one in every if one.blocks or one.name in valued])
 
 
-def _has_value(one: ParsedInput) -> bool:
+def _has_value(one: TestResult) -> bool:
     return bool(one.summaries or any(block.values for block in one.blocks))
 
 
-def _with_value(one: ParsedInput, problems: Problems) -> ParsedInput | None:
+def _with_value(one: TestResult, problems: Problems) -> TestResult | None:
     """Return a test that has a value; name one that has none."""
     if _has_value(one):
         return one
@@ -347,11 +347,9 @@ def _with_value(one: ParsedInput, problems: Problems) -> ParsedInput | None:
     return None
 
 
-def _newest(
-    commits: Iterable[tuple[tuple[str, str], list[ParsedInput]]],
-) -> list[list[ParsedInput]]:
+def _newest(commits: Iterable[tuple[tuple[str, str], list[TestResult]]]) -> list[list[TestResult]]:
     """Return the tests of the newest commit of each machine and environment."""
-    newest: dict[tuple[str, str], tuple[int, list[ParsedInput]]] = {}
+    newest: dict[tuple[str, str], tuple[int, list[TestResult]]] = {}
     for place, tests in commits:
         when = max((one.origin.order_ns or 0 for one in tests if one.origin), default=0)
         before = newest.get(place)
@@ -360,7 +358,7 @@ def _newest(
     return [tests for _, tests in newest.values()]
 
 
-def _asv_commits(path: Path, problems: Problems) -> list[tuple[tuple[str, str], list[ParsedInput]]]:
+def _asv_commits(path: Path, problems: Problems) -> list[tuple[tuple[str, str], list[TestResult]]]:
     """Return the tests of each file, with its machine and environment. A file of a directory that
     cannot be read is named."""
     found = []
@@ -420,7 +418,7 @@ def _asv_benchmarks(file: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _asv(document: Node, benchmarks: dict[str, Any]) -> list[ParsedInput]:
+def _asv(document: Node, benchmarks: dict[str, Any]) -> list[TestResult]:
     columns = [one.text() for one in document["result_columns"].elements()]
     origin = FileOrigin(
         tool="asv",
@@ -432,7 +430,7 @@ def _asv(document: Node, benchmarks: dict[str, Any]) -> list[ParsedInput]:
     facts = facts_of(about_machine, "arch", "os", "ram")
     facts |= {CPU: about_machine["cpu"].text(), CPUS: about_machine["num_cpu"].text()}
     machine = stated_machine(facts)
-    tests: list[ParsedInput] = []
+    tests: list[TestResult] = []
     for name, result in document["results"].members():
         about = benchmarks.get(name)
         described = Node(
@@ -460,7 +458,7 @@ def _asv_row(result: Node, columns: Sequence[str]) -> dict[str, Node]:
 
 def _asv_tests(
     name: str, row: dict[str, Node], about: Node, origin: FileOrigin
-) -> Iterator[ParsedInput]:
+) -> Iterator[TestResult]:
     """Yield a test for each combination of a benchmark's parameters. One that failed (null) has a
     failed block, one that was skipped (NaN) has none."""
     problems = about.problems
@@ -512,7 +510,7 @@ def _asv_tests(
             failed = MeasurementBlock(0, 1, "", 1, {}, failure="asv states null")
             blocks = () if node.is_nan else (failed,)
         started = epoch_ns(row.get("started_at", absent), 1e-3)
-        yield ParsedInput(
+        yield TestResult(
             name=f"{name}({text})" if text else name,
             blocks=blocks,
             specs=(spec_of(metric, base.unit, "lower"),),

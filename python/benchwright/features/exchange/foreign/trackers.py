@@ -38,9 +38,8 @@ from benchwright.features.exchange.foreign.units import (
     scaled,
     spec_of,
 )
+from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import (
-    FileOrigin,
-    ParsedInput,
     ParseErrors,
     numbered,
     parse_finite,
@@ -66,7 +65,7 @@ def _is_action(value: Any) -> bool:
     )
 
 
-def _action(document: Node) -> list[ParsedInput]:
+def _action(document: Node) -> list[TestResult]:
     """Return one test for each result; the array does not say which direction is better, so a
     quantity without a direction in its unit is not judged."""
     origin = FileOrigin(tool="github-action-benchmark")
@@ -99,13 +98,13 @@ def _entry(node: Node) -> _Result:
     return _Result(node["name"].text(), procs[1] if procs else "", figures)
 
 
-def _action_results(array: Node, tool: str, origin: FileOrigin) -> list[ParsedInput]:
+def _action_results(array: Node, tool: str, origin: FileOrigin) -> list[TestResult]:
     """Return the tests of one run, with distinct names. Repetitions are trials of one test."""
     entries = _whole([_entry(one) for one in array.elements()], tool)
     by_name: dict[str, list[_Result]] = {}
     for one in entries:
         by_name.setdefault(one.name, []).append(one)
-    found: list[ParsedInput] = []
+    found: list[TestResult] = []
     for one in entries:
         name, same = one.name, by_name[one.name]
         if len({other.procs for other in same}) > 1 and one.procs:
@@ -144,18 +143,18 @@ _REPEATING = ("go", "googlecpp")
 """Tools that print the repetitions of a benchmark one after the other under one name."""
 
 
-def _is_alike(one: ParsedInput, other: ParsedInput) -> bool:
+def _is_alike(one: TestResult, other: TestResult) -> bool:
     return (one.name, one.specs) == (other.name, other.specs)
 
 
-def _with_repetition(one: ParsedInput, other: ParsedInput) -> ParsedInput:
+def _with_repetition(one: TestResult, other: TestResult) -> TestResult:
     again = [msgspec.structs.replace(block, epoch=len(one.blocks) + 1) for block in other.blocks]
     return msgspec.structs.replace(one, blocks=(*one.blocks, *again))
 
 
 def _action_test(
     name: str, figures: dict[str, float | None], tool: str, origin: FileOrigin
-) -> ParsedInput:
+) -> TestResult:
     values: dict[str, float] = {}
     specs = []
     for text, stated_value in figures.items():
@@ -168,7 +167,7 @@ def _action_test(
             values[metric] = value
         better = _STATED.get(tool) or unit.better
         specs.append(spec_of(metric, unit.unit, better))
-    return ParsedInput(
+    return TestResult(
         name=name,
         blocks=(MeasurementBlock(0, 1, "", 0, values),) if values else (),
         specs=tuple(specs),
@@ -214,7 +213,7 @@ class _ActionStoreParser:
         except (DamagedJson, OSError):
             return all(word in head for word in (b'"entries"', b'"lastUpdate"'))
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the results of the newest commit of each suite, with its suite where there are
         several. Raises InputError."""
         found = self._results(path)
@@ -237,14 +236,14 @@ class _ActionStoreParser:
         first, *others = newest.values()
         return [msgspec.structs.replace(first, session_findings=about), *others]
 
-    def history(self, path: Path) -> list[ParsedInput]:
+    def history(self, path: Path) -> list[TestResult]:
         """Return the results of every commit; their full names have the suite. Raises InputError."""
         return [
             msgspec.structs.replace(one, full_name=f"{suite}: {one.name}")
             for suite, one in self._results(path)
         ]
 
-    def _results(self, path: Path) -> list[tuple[str, ParsedInput]]:
+    def _results(self, path: Path) -> list[tuple[str, TestResult]]:
         """Return each result with its suite, in the order of the file."""
         try:
             text = read_mixed_text(path)
@@ -259,11 +258,11 @@ class _ActionStoreParser:
         return [(suite, one) for (suite, _), one in zip(found, tests, strict=True)]
 
 
-def _order(one: ParsedInput) -> int:
+def _order(one: TestResult) -> int:
     return (one.origin and one.origin.order_ns) or 0
 
 
-def _stored_results(store: Node) -> Iterator[tuple[str, ParsedInput]]:
+def _stored_results(store: Node) -> Iterator[tuple[str, TestResult]]:
     for suite, entries in store["entries"].members():
         commits: set[str] = set()
         for entry in entries.elements():
@@ -357,14 +356,14 @@ class _OtavaParser:
         is_ordered = len(later) > 1 and later == sorted(set(later))
         return is_ordered or any(_is_one(name, _COMMIT_COLUMNS) for name in names)
 
-    def read(self, path: Path) -> list[ParsedInput]:
+    def read(self, path: Path) -> list[TestResult]:
         """Return the rows as the trials of one test. Raises InputError with file:line:column."""
         complaints = ParseErrors(path, "otava-syntax")
         tests = _measured(path, read_text(path, _CSV), complaints)
         found = [msgspec.structs.replace(one, origin=FileOrigin(tool="Otava")) for one, _ in tests]
         return complaints.results(found, _TIME_HINT)
 
-    def history(self, path: Path) -> list[ParsedInput]:
+    def history(self, path: Path) -> list[TestResult]:
         """Return each row as one run with its time and commit. Raises InputError with
         file:line:column."""
         text = read_text(path, _CSV)
@@ -398,9 +397,7 @@ class _OtavaParser:
 _CSV = "csv-syntax"
 
 
-def _measured(
-    path: Path, text: str, complaints: ParseErrors
-) -> list[tuple[ParsedInput, list[int]]]:
+def _measured(path: Path, text: str, complaints: ParseErrors) -> list[tuple[TestResult, list[int]]]:
     """Return the tests of the CSV file without the columns of times and commits, with the lines of
     their blocks."""
     about = (*_TIME_COLUMNS, *_COMMIT_COLUMNS)
