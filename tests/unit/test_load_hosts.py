@@ -319,9 +319,9 @@ def test_the_table_of_hosts() -> None:
     text = load_text(result, (), LoadReport(target="t", open_loop=True))
     table = text[text.index("\nhost ") + 1 :].splitlines()[:3]
     assert table == [
-        "host      n  failed     rate  p50 us  p99 us  issue error p99      start skew            drift",
-        "web1  5,000       0  1,000/s     100     300             2 us  +1.1 us ±12 us  +0.31 ±0.52 ppm",
-        "web2  5,000       0  1,000/s     100     300             2 us   -40 us ±12 us  +0.31 ±0.52 ppm",
+        "host      n  failed     rate  p50 us  p99 us  issue error p99 us      start skew            drift",
+        "web1  5,000       0  1,000/s     100     300                   2  +1.1 us ±12 us  +0.31 ±0.52 ppm",
+        "web2  5,000       0  1,000/s     100     300                   2   -40 us ±12 us  +0.31 ±0.52 ppm",
     ]
     assert "2 together; started within 41 us of each other" in text
 

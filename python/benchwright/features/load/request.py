@@ -20,6 +20,7 @@ from benchwright.features.load.workload import (
     Files,
     Location,
     Open,
+    ReadTrace,
     Tpcb,
     Trace,
     UniformLocation,
@@ -82,23 +83,28 @@ class Tls(msgspec.Struct, frozen=True):
     """The name that the server's certificate must have; None: the target's host."""
 
 
-class TcpTarget(msgspec.Struct, frozen=True, tag="tcp", tag_field="kind"):
+class Connected(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is connected to that is reached over TCP or a Unix socket."""
+
+    connections: int = 64
+    timeout_ns: int | None = TIMEOUT_NS
+    """Time limit of an operation; None: unlimited."""
+    outstanding: int = 1
+    """Maximum number of operations in progress on a connection: pipelining, streams of HTTP/2."""
+    requests_per_connection: int | None = None
+    """After how many operations a connection is made again; None: never."""
+    unix_socket: str | None = None
+    """Path of the server's Unix socket, in place of its host and port."""
+    tls: Tls | None = None
+    """None: the connections do not use TLS."""
+
+
+class TcpTarget(Connected, frozen=True, tag="tcp", tag_field="kind"):
     """A server that returns the data that it receives."""
 
     host: str
     port: int
-    connections: int = 64
-    timeout_ns: int | None = TIMEOUT_NS
-    """Time limit of an operation; None: unlimited."""
     receive_bytes: int | None = None
-    outstanding: int = 1
-    """Maximum number of operations in progress on a connection."""
-    requests_per_connection: int | None = None
-    """After how many operations a connection is made again; None: never."""
-    unix_socket: str | None = None
-    """Path of the server's Unix socket, instead of host and port."""
-    tls: Tls | None = None
-    """None: the connections do not use TLS."""
 
 
 CHARACTERS = ("hex", "digits", "alphanumeric")
@@ -165,7 +171,7 @@ class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     expect: Expect = Expect()
 
 
-class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
+class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):
     """An HTTP server, with persistent connections."""
 
     url: str
@@ -177,17 +183,6 @@ class HttpTarget(msgspec.Struct, frozen=True, tag="http", tag_field="kind"):
     """Requests with labels, instead of method, paths and body."""
     values: dict[str, Value] = {}
     """The values of their texts, by name."""
-    connections: int = 64
-    timeout_ns: int | None = TIMEOUT_NS
-    """Time limit of an operation; None: unlimited."""
-    outstanding: int = 1
-    """Maximum number of requests in progress on a connection: pipelining, streams of HTTP/2."""
-    requests_per_connection: int | None = None
-    """After how many requests a connection is made again; None: never."""
-    unix_socket: str | None = None
-    """Path of the server's Unix socket, instead of the host of the URL."""
-    tls: Tls | None = None
-    """With https; None: the connections do not use TLS."""
     http: Literal["1.1", "2"] = "1.1"
     """The version of HTTP: with https agreed on by ALPN, with http assumed."""
 
@@ -196,7 +191,7 @@ PING = (("PING",),)
 """The commands of a Redis server where none are given."""
 
 
-class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
+class RedisTarget(Connected, frozen=True, tag="redis", tag_field="kind"):
     """A Redis server; the engine itself reads its password, which no request contains."""
 
     host: str
@@ -216,17 +211,6 @@ class RedisTarget(msgspec.Struct, frozen=True, tag="redis", tag_field="kind"):
     """
     resp: int = 2
     """Version of the protocol, 2 or 3."""
-    connections: int = 64
-    timeout_ns: int | None = TIMEOUT_NS
-    """Time limit of an operation; None: unlimited."""
-    outstanding: int = 1
-    """Maximum number of commands in progress on a connection: pipelining."""
-    requests_per_connection: int | None = None
-    """After how many commands a connection is made again; None: never."""
-    unix_socket: str | None = None
-    """Path of the server's Unix socket, instead of host and port."""
-    tls: Tls | None = None
-    """None: the connections do not use TLS."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -236,7 +220,7 @@ class Statement(msgspec.Struct, frozen=True):
     parameters: tuple[str, ...] = ()
 
 
-class PostgresTarget(msgspec.Struct, frozen=True, tag="postgres", tag_field="kind"):
+class PostgresTarget(Connected, frozen=True, tag="postgres", tag_field="kind"):
     """A PostgreSQL server: an operation executes prepared statements in one transaction.
 
     It has no password: the engine looks it up where PostgreSQL's own clients do.
@@ -255,17 +239,6 @@ class PostgresTarget(msgspec.Struct, frozen=True, tag="postgres", tag_field="kin
     """The values of the parameters, by name."""
     password_file: str | None = None
     """A file whose first line is the password."""
-    connections: int = 64
-    timeout_ns: int | None = TIMEOUT_NS
-    """Time limit of an operation; None: unlimited."""
-    outstanding: int = 1
-    """Maximum number of operations in progress on a connection: pipelining."""
-    requests_per_connection: int | None = None
-    """After how many operations a connection is made again; None: never."""
-    unix_socket: str | None = None
-    """Path of the server's Unix socket, instead of host and port."""
-    tls: Tls | None = None
-    """None: the connections do not use TLS."""
 
 
 class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -538,33 +511,10 @@ class MergeRequest(msgspec.Struct, frozen=True, kw_only=True, tag="merge", tag_f
 WRITTEN = ("bw", "fio-iolog")
 
 
-class TraceInput(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class TraceInput(ReadTrace, frozen=True, omit_defaults=True, kw_only=True):
     """A trace, and settings for what its format leaves open; None: the format's default."""
 
-    path: str | tuple[str, ...]
-    """A file, or several that are merged by time."""
-    format: str | None = None
-    lenient: bool = False
-    window_ns: int | None = None
-    duplicates: str | None = None
-    from_ns: int = 0
-    for_ns: int | None = None
-    devices: tuple[str, ...] | None = None
-    offsets: str | None = None
     target_bytes: int | None = None
-    source_bytes: int | None = None
-    align_bytes: int | None = None
-    speed_micro: int | None = None
-    v2_wait: str | None = None
-    """Unit of the `wait` lines of fio's iolog version 2: us or ms."""
-    arrivals: str | None = None
-    """The event of blktrace that counts as arrival: queue or issue."""
-    stamp_unit_ns: int | None = None
-    """Unit of MQSim's timestamps, which the file does not contain."""
-    unsafe_methods: bool = False
-    """Whether recorded requests other than GET, HEAD and OPTIONS are read."""
-    credentials: bool = False
-    """Whether recorded requests have their credentials."""
 
 
 class _TraceRequest(
@@ -658,8 +608,10 @@ def position_of(places: InputPositions, field: str, message: str) -> Where | Non
     """Return the position of an error in the user's input; None if it is unknown."""
     filament = _FILAMENT.fullmatch(field)
     if filament is None:
-        # An entry of a list without a position of its own has that of the list.
-        return places.get(field) or places.get(field.partition("[")[0])
+        # What has no position of its own has that of what it is in.
+        while field and field not in places:
+            field = field[: max(field.rfind("."), field.rfind("["), 0)]
+        return places.get(field)
     first = _FIRST.match(message)
     words = (filament[2], first[1] if first else None)
     for word in (one for one in words if one):

@@ -25,6 +25,7 @@ from benchwright.features.load import workload as w
 from benchwright.features.load.tables import (
     file_beside,
     lines_beside,
+    read_headers,
     read_location,
     read_parameters,
     read_transaction,
@@ -186,42 +187,29 @@ def read_requests(top: TomlTable, targets: Sequence[r.OneTarget] = ()) -> Reques
     )
 
 
-def request_positions(
-    top: TomlTable, requests: RequestTable | None, several: Sequence[str] | None
-) -> dict[str, Where]:
-    """Return the positions of the fields of the engine's request; `several`: the names of several
-    targets."""
+def request_positions(top: TomlTable, requests: RequestTable | None) -> dict[str, Where]:
+    """Return the positions of the fields of the engine's request that are of targets."""
     places = {}
+    shown: list[tuple[Where, str | None, LabelledRequest]] = []
     if requests is not None and requests.requests:
-        tables = [table.where for table in top.tables("request")]
-        fields: dict[str, str | None] = {"target": None}
-        if several is not None:
-            numbered = enumerate(several)
-            fields = {f"target.targets[{n}].target": name for n, name in numbered}
-        for field, name in fields.items():
-            for kind, member in _MEMBER_OF.items():
-                places[f"{field}.{member}"] = top.at("request")
-                own = [
-                    (where, one)
-                    for where, of, one in zip(
-                        tables, requests.targets, requests.requests, strict=True
-                    )
-                    if isinstance(one, kind) and (name is None or of in (None, name))
-                ]
-                for place, (where, one) in enumerate(own):
-                    places[f"{field}.{member}[{place}]"] = where
-                    if isinstance(one, SqlRequest):
-                        for number in range(len(one.statements)):
-                            places[f"{field}.{member}[{place}][{number}]"] = where
-    for field, table in _target_tables(top):
-        lists = [key for key in ("commands", "statements") if key in table]
-        if "commands" in table:
-            # Of a database they are the statements.
-            places[f"{field}.statements"] = table.at("commands")
-        places |= {f"{field}.{key}": table.at(key) for key in lists}
-        if "payload" in table:
-            places[f"{field}.payloads"] = table.at("payload")
-        places |= _statement_positions(table, field)
+        tables = (table.where for table in top.tables("request"))
+        shown = list(zip(tables, requests.targets, requests.requests, strict=True))
+    for field, name, target in _target_tables(top):
+        for kind, member in _MEMBER_OF.items() if shown else ():
+            places[f"{field}.{member}"] = top.at("request")
+            own = [
+                where
+                for where, of, one in shown
+                if isinstance(one, kind) and (name is None or of in (None, name))
+            ]
+            places |= {f"{field}.{member}[{at}]": where for at, where in enumerate(own)}
+        for key, member in _LISTS:
+            if key in target:
+                places[f"{field}.{member}"] = target.at(key)
+        for at, one in enumerate(target.values.get("statements", ())):
+            places[f"{field}.statements[{at}]"] = target.at("statements", at)
+            for inner in range(len(one)) if isinstance(one, list) else ():
+                places[f"{field}.statements[{at}][{inner}]"] = target.at("statements", at, inner)
         if "values" in top:
             places[f"{field}.values"] = top.at("values")
     return places
@@ -233,34 +221,24 @@ _MEMBER_OF: dict[type[LabelledRequest], str] = {
     SqlRequest: "statements",
 }
 """The member of the engine's target that has the requests of each kind."""
+_LISTS = (
+    ("commands", "commands"),
+    ("commands", "statements"),
+    ("statements", "statements"),
+    ("payload", "payloads"),
+)
+"""Keys of a target with lists, and the members of the engine's target that have them; of a database
+the commands are the statements."""
 
 
-def _target_tables(top: TomlTable) -> Iterator[tuple[str, TomlTable]]:
-    """Yield the field of each target in the engine's request, and its table."""
+def _target_tables(top: TomlTable) -> Iterator[tuple[str, str | None, TomlTable]]:
+    """Yield the field of each target in the engine's request, its name among several, its table."""
     target = top.values.get("target")
-    if isinstance(target, dict):
-        yield "target", top.inner(target, "target")
-    elif isinstance(target, list):
+    if isinstance(target, list):
         for place, table in enumerate(top.tables("target")):
-            yield f"target.targets[{place}].target", table
+            yield f"target.targets[{place}].target", table.values.get("name"), table
     else:
-        yield "target", top.inner({}, "target")
-
-
-def _statement_positions(target: TomlTable, into: str) -> dict[str, Where]:
-    """Return the positions of the statements of a database's operations; `into`: the target's
-    field."""
-    places = {}
-    operations = target.values.get("statements", ())
-    for index, one in enumerate(operations):
-        inner = range(len(one)) if isinstance(one, list) else ()
-        field = f"{into}.statements[{index}]"
-        places[field] = target.at("statements", index)
-        # An operation that is no list has one statement.
-        places[f"{field}[0]"] = places[field]
-        for place in inner:
-            places[f"{field}[{place}]"] = target.at("statements", index, place)
-    return places
+        yield "target", None, top.inner(target if isinstance(target, dict) else {}, "target")
 
 
 # -- requests --------------------------------------------------------------------------
@@ -402,15 +380,6 @@ def places_of(text: str) -> Iterator[tuple[int, str | None]]:
             begin = begin if place is None else place.end()
 
 
-def _headers(table: TomlTable, key: str) -> tuple[tuple[str, str], ...] | None:
-    inner = table.table(key)
-    if inner is None:
-        return None
-    texts = [(name, inner.text(name)) for name in inner.values]
-    sound = tuple((name, text) for name, text in texts if text is not None)
-    return sound if len(sound) == len(texts) else None
-
-
 # -- files -----------------------------------------------------------------------------
 
 
@@ -432,7 +401,7 @@ _REQUEST = Form(
         optional("sql", read=_sql),
         optional("parameters", read=read_parameters),
         optional("statements", read=read_transaction),
-        optional("headers", read=_headers),
+        optional("headers", read=read_headers),
         optional("body", read=of_type(str)),
         optional("body_file", read=_body_of_file),
         optional("expect", read=nested(_EXPECT)),

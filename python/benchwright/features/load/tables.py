@@ -289,7 +289,8 @@ def _refuse_later(table: TomlTable, text: str, key: str) -> None:
         table.refuse(table.at(key), f"{key}: {{{name}}} has no value here", hint)
 
 
-def _headers(table: TomlTable, key: str) -> tuple[tuple[str, str], ...] | None:
+def read_headers(table: TomlTable, key: str) -> tuple[tuple[str, str], ...] | None:
+    """Return names and values of headers."""
     headers = table.table(key)
     if headers is None:
         return None
@@ -487,7 +488,7 @@ TARGET = Form(
         optional("paths", read=_paths),
         optional("paths_file", read=_paths_of_file, field="paths"),
         optional("statements", read=_statements),
-        optional("headers", read=_headers),
+        optional("headers", read=read_headers),
         optional("stalls", read=_stalls),
     )
 )

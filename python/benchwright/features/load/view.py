@@ -430,7 +430,7 @@ def load_text(result: EngineResult, findings: Sequence[Finding], report: LoadRep
         notes = [note for note in table.note.splitlines() if note not in noted]
         noted.update(notes)
         lines = [line for note in notes for line in wrapped(note, report.width)]
-        blocks.append([*table_text(table, report.table_width), *lines])
+        blocks.append([*table_text(table, report.table_width, wrap=True), *lines])
     text = report_text([load_sentence(result, report)], *blocks, field_lines(facts(result, report)))
     named = [("", finding) for finding in findings]
     # These lines may have colours, and are without unprintable characters already.

@@ -321,35 +321,45 @@ class Spc1(_Type, frozen=True, tag="spc1", omit_defaults=True, kw_only=True):
     region: Region = Region()
 
 
-class Trace(_Type, frozen=True, tag="trace", omit_defaults=True, kw_only=True):
-    """Operations of a recorded trace, at their recorded times."""
+class ReadTrace(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A trace, and how it is read; None: the default of its format."""
 
-    name: str | None = None
     path: str | tuple[str, ...]
     """A file, or several that are merged by time."""
     format: str | None = None
-    speed_micro: int = MICRO
     lenient: bool = False
-    duplicates: Literal["burst", "spread"] | None = None
+    """Whether malformed lines are skipped."""
     window_ns: int | None = None
-    window_rows: int | None = None
-    offsets: Literal["wrap", "scale", "exact"] | None = None
-    source_bytes: int | None = None
-    """Size of the traced device or file, for `scale`."""
-    align_bytes: int | None = None
-    v2_wait: Literal["us", "ms"] | None = None
-    """Unit of the `wait` lines of fio's iolog version 2."""
-    arrivals: Literal["queue", "issue"] | None = None
-    """The event of blktrace that counts as arrival."""
-    stamp_unit_ns: int | None = None
-    """Unit of MQSim's timestamps."""
-    unsafe_methods: bool = False
-    """Whether recorded requests other than GET, HEAD and OPTIONS are replayed."""
-    credentials: bool = False
-    """Whether recorded requests have their Authorization, Cookie and so on."""
+    duplicates: str | None = None
+    """Operations with equal time stamps: burst or spread."""
     from_ns: int = 0
     for_ns: int | None = None
     devices: tuple[str, ...] | None = None
+    offsets: str | None = None
+    """How offsets are mapped to the target: wrap, scale or exact."""
+    source_bytes: int | None = None
+    """Size of the traced device or file, for `scale`."""
+    align_bytes: int | None = None
+    speed_micro: int | None = None
+    v2_wait: str | None = None
+    """Unit of the `wait` lines of fio's iolog version 2: us or ms."""
+    arrivals: str | None = None
+    """The event of blktrace that counts as arrival: queue or issue."""
+    stamp_unit_ns: int | None = None
+    """Unit of MQSim's timestamps, which the file does not contain."""
+    unsafe_methods: bool = False
+    """Whether recorded requests other than GET, HEAD and OPTIONS are read."""
+    credentials: bool = False
+    """Whether recorded requests have their Authorization, Cookie and so on."""
+
+
+class Trace(
+    ReadTrace, frozen=True, tag_field="type", tag="trace", omit_defaults=True, kw_only=True
+):
+    """Operations of a recorded trace, at their recorded times."""
+
+    name: str | None = None
+    window_rows: int | None = None
     delay: Distribution | None = None
     """Added to the time of each operation [ns]."""
     quantize_ns: int | None = None

@@ -458,8 +458,7 @@ def _described(top: TomlTable, file: str, target: r.LoadTarget | None) -> Worklo
     described = read_filaments(top, file, target, several, requests)
     if several is not None and not isinstance(target, r.NullTarget):
         target = described.target
-    names = None if several is None else tuple(several)
-    places = {**described.places, **request_positions(top, requests, names)}
+    places = {**described.places, **request_positions(top, requests)}
     return msgspec.structs.replace(
         described, target=target, run=_run(top), requests=requests, places=places
     )

@@ -317,8 +317,8 @@ def pool_text(document: PoolDocument, state: PoolState, width: int | None = None
     return report_text(
         [f"{session}: {document.engine}, {gangs}; {parts}"],
         table_text(_gangs_table(document.gangs, state.now_ns), width),
-        table_text(_leases_table(lost), width),
-        [*table_text(voids, width), voids.note] if voids.rows else (),
+        table_text(_leases_table(lost), width, wrap=True),
+        [*table_text(voids, width, wrap=True), voids.note] if voids.rows else (),
     )
 
 
