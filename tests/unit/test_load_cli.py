@@ -420,6 +420,9 @@ def test_a_trial_of_a_study_is_the_same_load_without_the_study() -> None:
     assert trial_words(words) == expected
     told = ["--notify", "mail:a@b", "--notify-on=done", "--notify=env:A"]
     assert trial_words(["load", *told, "--rate", "1"])[:3] == ["load", "--rate", "1"]
+    # The value of --live follows = only; values of others may look like options.
+    live = ["load", "--live", "w.toml", "--live=80", "-v", "--think", "-1", "--target-port", "5"]
+    assert trial_words(live)[:5] == ["load", "w.toml", "-v", "--think", "-1"]
 
 
 @pytest.mark.parametrize(

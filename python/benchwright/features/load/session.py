@@ -15,6 +15,7 @@ import msgspec
 from benchwright.cli.defaults import defaults_lines, typed_words
 from benchwright.cli.live import live_port
 from benchwright.cli.notices import read_notify
+from benchwright.cli.parser import CommandParser
 from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.session_output import run_prepared
 from benchwright.cli.shared_options import (
@@ -35,14 +36,14 @@ from benchwright.features.load.document import TrialLoad, load_document, stored_
 from benchwright.features.load.engine import DECLARED, INTERRUPTED, aplog_text, run_load
 from benchwright.features.load.feed import fed
 from benchwright.features.load.findings import load_findings
-from benchwright.features.load.options import LimitOptions
+from benchwright.features.load.options import LimitOptions, OutputOptions
 from benchwright.features.load.parse import implied_server, target_text
 from benchwright.features.load.plan import PreparedLoad, too_many_errors
 from benchwright.features.load.redis_probe import check_redis
 from benchwright.features.load.report import EndingCase, LoadProgressLine, ending_cases
 from benchwright.features.load.request import check_worker_cpus
 from benchwright.inputs.mistakes import Where
-from benchwright.inputs.options import add_options, given, options_of
+from benchwright.inputs.options import add_options, given
 from benchwright.report.documents import encode
 from benchwright.run.preparation import prepare_command, rehearse
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
@@ -122,23 +123,14 @@ def _notify(
 # --------------------------------------------------------------------------------------
 # `bw load --study DIR`: the load as one trial of a session, as with `bw run`.
 #
-# Decision: the trial's command is `bw load` without --study and with --json. So the complete
-# result is in the study's logs, and the numbers reach the journal through APLOG, like those of
-# any script; other code needs no knowledge of loads. Samples are stored beside the logs. The
-# output is that of `bw load` without a study, then the findings of the session.
+# Decision: the trial's command is `bw load` without --study and with --json
+# (docs/decisions/0012-load-without-a-study.md). So the complete result is in the study's logs, and
+# the numbers reach the journal through APLOG, like those of any script; other code needs no
+# knowledge of loads. Samples are stored beside the logs. The output is that of `bw load` without a
+# study, then the findings of the session.
 
 OWN = (sys.executable, *OWN_MODULE)
 """The command line of `bw`."""
-_OF_THE_SESSION = (
-    *("--study", "--samples", "--junit"),
-    *(option.flag for option in options_of(AboutOptions).values()),
-    *(option.flag for option in options_of(NotifyOptions).values()),
-    *(option.flag for option in options_of(ServerOptions).values()),
-    *(option.flag for option in options_of(LiveOptions).values()),
-)
-"""Options with a value that are removed from the trial's command."""
-_ATTACHED = tuple(option.flag for option in options_of(LiveOptions).values())
-"""Those of them whose value is never the next word."""
 
 
 def run_in_study(arguments: argparse.Namespace, plan: PreparedLoad, command: str) -> int:
@@ -182,7 +174,7 @@ def status_of_stored(place: Path, number: int | None, info: SessionInfo, status:
     """
     from benchwright.study.contents import stored_defaults
 
-    asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    asked = CommandParser(add_help=False)
     add_options(asked, LimitOptions)
     of_files = [f"--{one.key}" for one in stored_defaults(info) if one.key == "no-fail"]
     arguments, _ = asked.parse_known_args([*info.arguments, *of_files])
@@ -211,19 +203,14 @@ def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def trial_words(words: Sequence[str]) -> list[str]:
-    """Return the words of the trial: without the session's options, with --json and --quiet.
-
-    Options cannot be abbreviated (cli/parser.py), so their names identify them.
-    """
-    kept: list[str] = []
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        if word.partition("=")[0] not in _OF_THE_SESSION:
-            kept.append(word)
-        elif "=" not in word and word not in _ATTACHED:
-            del left[:1]
-    return [*kept, "--json", "--quiet"]
+    """Return the words of the trial: without the session's options, with --json and --quiet."""
+    session = CommandParser(add_help=False)
+    add_options(session, OutputOptions, only=("study", "samples"))
+    add_options(session, LimitOptions, only=("junit",))
+    for kind in (AboutOptions, NotifyOptions, ServerOptions, LiveOptions):
+        add_options(session, kind)
+    _, others = session.parse_known_args(words)
+    return [*others, "--json", "--quiet"]
 
 
 # -- The run of a planned load: engine, progress, findings, report, APLOG --------------
