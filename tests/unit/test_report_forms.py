@@ -93,7 +93,7 @@ def test_markdown_and_latex_escape_names() -> None:
     assert "ops\\_100%" in markdown
     latex = render_stats(document(), "latex")
     assert r"ops\_100\% & 1 & 7 &" in latex
-    assert r"SDEV\% & HW\% & O/H" in latex
+    assert r"sdev \% & ± \% & O/H \%" in latex
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
 
 

@@ -33,6 +33,7 @@ from benchwright.report.answer import (
     half_width_percent,
     unseen_text,
 )
+from benchwright.report.stats_document import quantity_line
 from benchwright.results.stored import Results, read_results, shown_quantities, shown_summaries
 from benchwright.study.journal import StoredSession, Study
 from benchwright.views.blocks import (
@@ -64,8 +65,8 @@ from benchwright.views.figures import (
     mean_of,
     number_of,
     scale_of,
-    share_number,
 )
+from benchwright.views.stats import quantities_table
 from benchwright.views.tests import answers_table
 
 _MOST_SENTENCES = 4
@@ -379,42 +380,10 @@ def _test_blocks(test: TestResult, row: TestAnswer, *, alone: bool, brief: bool)
 
 
 def _quantities(test: TestResult, row: TestAnswer, summaries: Sequence[Summary]) -> TableBlock:
-    confidence = percent_text(summaries[0].confidence)
     # The interval of the answer is the same everywhere on the page.
     answers = {one.metric: one.estimate for one in row.others} | {row.metric: row.estimate}
-    rows = []
-    for summary in summaries:
-        key, link = f"{test.id}.{summary.name}", test.trials_id
-        figures = (summary.mean, summary.median, summary.minimum, summary.maximum)
-        scale = scale_of(figures, summary.unit)
-        spread = summary.sdev / abs(summary.mean) if summary.mean else None
-        rows.append(
-            (
-                Words(visible(label_of(summary.name, summary.label))),
-                estimate_number(
-                    f"{key}.mean", answers.get(summary.name) or mean_of(summary), scale, link=link
-                ),
-                number_of(f"{key}.median", summary.median, scale),
-                number_of(f"{key}.min", summary.minimum, scale),
-                number_of(f"{key}.max", summary.maximum, scale),
-                share_number(f"{key}.spread", spread),
-                count_number(f"{key}.count", summary.count, link=link),
-            )
-        )
-    return TableBlock(
-        id=f"{test.id}-quantities",
-        title="Quantities",
-        columns=(
-            Column("Quantity"),
-            Column(f"Mean, {confidence} interval", numeric=True),
-            Column("Median", numeric=True),
-            Column("Minimum", numeric=True),
-            Column("Maximum", numeric=True),
-            Column("Spread", "standard deviation, of the mean", numeric=True),
-            Column("Trials", numeric=True),
-        ),
-        rows=tuple(rows),
-    )
+    lines = [quantity_line(summary) for summary in summaries]
+    return quantities_table(lines, test.id, link=test.trials_id, answers=answers)
 
 
 _MOST_COLUMNS = 8

@@ -104,7 +104,7 @@ def compose_report(
         InputSection(
             name=entry.name,
             lines=tuple(
-                _quantity_line(summary, None if place == baseline else means)
+                quantity_line(summary, None if place == baseline else means)
                 for summary in entry.summaries
             ),
             stop=entry.stop,
@@ -118,7 +118,10 @@ def compose_report(
     )
 
 
-def _quantity_line(summary: Summary, means: dict[tuple[str, str], float] | None) -> QuantityLine:
+def quantity_line(
+    summary: Summary, means: Mapping[tuple[str, str], float] | None = None
+) -> QuantityLine:
+    """Return a quantity with its percentages; `means` are those of the baseline."""
     overhead = None
     if means is not None:
         of = (summary.name, summary.unit)

@@ -49,14 +49,15 @@ def estimate_number(
     *,
     link: str = "",
     tone: Tone = "plain",
+    unit: bool = True,
 ) -> Number:
-    """Return an estimate with its interval; an absent one is `-`."""
+    """Return an estimate with its interval; an absent one is `-`. `unit` as in `number_of`."""
     if estimate is None:
         return Number(key=key, value=None, text=ABSENT, link=link, tone=tone)
     scale = scale or scale_of(
         [estimate.value, estimate.high], estimate.unit, ends=[estimate.low, estimate.high]
     )
-    plain = number_of(key, estimate.value, scale, link=link, tone=tone)
+    plain = number_of(key, estimate.value, scale, link=link, tone=tone, unit=unit)
     if math.isnan(estimate.low) and math.isnan(estimate.high):
         return plain
     return msgspec.structs.replace(
@@ -64,7 +65,7 @@ def estimate_number(
         low=finite(estimate.low),
         high=finite(estimate.high),
         low_text=scale.text(estimate.low, unit=False),
-        high_text=scale.text(estimate.high),
+        high_text=scale.text(estimate.high, unit=unit),
         confidence=estimate.confidence,
     )
 

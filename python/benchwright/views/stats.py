@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,15 +15,14 @@ from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import finite
-from benchwright.core.results import Summary
-from benchwright.core.scale import scale_of
-from benchwright.core.text import exact_text, heading_with_unit, quantity_text
+from benchwright.core.results import Estimate, Summary
+from benchwright.core.scale import Scale, scale_of
+from benchwright.core.text import ABSENT, exact_text, heading_with_unit, percent_text, quantity_text
 from benchwright.core.text_table import TextColumn, table_lines
 from benchwright.core.untrusted import one_line, visible
-from benchwright.report.answer import concerned_text, finding_groups
+from benchwright.report.answer import concerned_text, finding_groups, half_width_percent
 from benchwright.report.parts import finding_lines
 from benchwright.report.stats_document import (
-    FIGURES,
     InputSection,
     QuantityLine,
     StatsReport,
@@ -29,10 +30,19 @@ from benchwright.report.stats_document import (
     count_text,
     most_notable,
     notice_lines,
-    percent,
     row_cells,
 )
 from benchwright.stats.metric_rules import COMPUTED_COLUMNS
+from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words
+from benchwright.views.figures import (
+    count_number,
+    estimate_number,
+    label_of,
+    mean_of,
+    number_of,
+    share_number,
+    table_of,
+)
 from benchwright.views.terminal import (
     Paint,
     finding_paragraphs,
@@ -76,7 +86,7 @@ def render_table(document: StatsReport, *, findings: bool = True) -> str:
     return "\n".join(parts)
 
 
-def _tables(tables: Sequence[tuple[str, list[list[str]]]]) -> Iterator[str]:
+def _tables(tables: Iterable[tuple[str, list[list[str]]]]) -> Iterator[str]:
     """Yield tables with their names, unprintable characters escaped; a column has the same width
     in all of them."""
     shown = [
@@ -138,7 +148,7 @@ def render_readable(
         )
         for section in sections
     ]
-    parts = [*_tables(tables_with_units([one for one in changing if one.lines]))]
+    parts = [*_tables(_section_rows([one for one in changing if one.lines]))]
     parts.append("".join(f"{line}\n" for line in _constant_lines(sections, width)))
     parts += _ttests(document)
     parts.append(doubts_text(document, width, paint, verbose=verbose, more=more))
@@ -164,44 +174,141 @@ def doubts_text(
     return "\n".join(filter(None, (found, notice_lines(shown))))
 
 
-def tables_with_units(sections: Sequence[InputSection]) -> list[tuple[str, list[list[str]]]]:
-    """Return the name of each section with its headings and rows, which have their units.
+def _section_rows(sections: Sequence[InputSection]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield the name of each section, and the headings and rows of its table as texts.
 
-    A quantity of one dimension has the same unit and decimals in all sections, so that they can
-    be compared; its
-    means decide on them, because a smallest value can be nearly 0.
+    A quantity has the same unit and decimals in all sections, so that they can be compared.
     """
-    plain = [figure for name, figure in FIGURES if not name.endswith("%")]
-    shares = [figure for name, figure in FIGURES if name.endswith("%")]
-    lines: dict[tuple[str, str], list[QuantityLine]] = {}
+    heading, *rows = table_rows(
+        quantities_table([line for section in sections for line in section.lines])
+    ) or [[]]
+    left = iter(rows)
     for section in sections:
-        for line in section.lines:
-            of = (line.summary.name, line.summary.unit)
-            lines.setdefault(of, []).append(line)
-    rows: dict[int, list[str]] = {}
-    for found in lines.values():
-        values = {id(ln): [_shown(ln, figure(ln)) for figure in plain] for ln in found}
-        every = [value for shown in values.values() for value in shown]
-        means = [_typical(line.summary) for line in found]
-        scale = scale_of(means, found[0].summary.unit, ends=every)
-        for line in found:
-            last = () if line.overhead_percent is None else (line.overhead_percent,)
-            rows[id(line)] = [
-                heading_with_unit(line.summary.label, scale.unit),
-                count_text(line.summary),
-                *(scale.text(value, unit=False) for value in values[id(line)]),
-                *map(percent, (*(figure(line) for figure in shares), *last)),
-            ]
-    return [
-        (section.name, [column_headings(section), *(rows[id(line)] for line in section.lines)])
-        for section in sections
-    ]
+        own = [heading, *islice(left, len(section.lines))]
+        # The baseline has no overhead.
+        filled = [any(row[at] for row in own[1:]) for at in range(len(heading))]
+        yield section.name, [list(compress(row, filled)) for row in own]
 
 
-def _shown(line: QuantityLine, value: float) -> float:
+def _scales_of(lines: Sequence[QuantityLine]) -> dict[tuple[str, str], Scale]:
+    """Return the scale of each quantity, by its name and unit. Its means decide on it, because a
+    smallest value can be nearly 0."""
+    found: dict[tuple[str, str], list[Summary]] = {}
+    for line in lines:
+        found.setdefault((line.summary.name, line.summary.unit), []).append(line.summary)
+    return {
+        of: scale_of(
+            map(_typical, summaries),
+            of[1],
+            ends=[
+                end
+                for one in summaries
+                for end in (one.mean, one.median, one.low, one.high, one.minimum, one.maximum)
+            ],
+        )
+        for of, summaries in found.items()
+    }
+
+
+def quantities_table(
+    lines: Sequence[QuantityLine],
+    identifier: str = "",
+    *,
+    link: str = "",
+    answers: Mapping[str, Estimate | None] = MappingProxyType({}),
+) -> TableBlock:
+    """Return a row for each quantity of one or more inputs; its name has the unit.
+
+    On a page, `identifier` is that of the test; `link` leads to its trials, and `answers` are
+    intervals that are those of the answer, everywhere on the page.
+    """
+    scales = _scales_of(lines)
+
+    def number(name: str, of: Callable[[Summary], float]) -> Callable[[str, QuantityLine], Cell]:
+        return lambda key, line: _without_waiting(
+            line, number_of(f"{key}.{name}", of(line.summary), scale(line), unit=False), scale(line)
+        )
+
+    def scale(line: QuantityLine) -> Scale:
+        return scales[line.summary.name, line.summary.unit]
+
+    def mean(key: str, line: QuantityLine) -> Cell:
+        estimate = answers.get(line.summary.name) or mean_of(line.summary)
+        found = estimate_number(f"{key}.mean", estimate, scale(line), link=link, unit=False)
+        return _without_waiting(line, found, scale(line))
+
+    def half_width(line: QuantityLine) -> float:
+        estimate = answers.get(line.summary.name)
+        return line.half_width_percent if estimate is None else half_width_percent(estimate)
+
+    def count(key: str, line: QuantityLine) -> Cell:
+        found = count_number(f"{key}.count", line.summary.count, link=link)
+        return msgspec.structs.replace(found, text=count_text(line.summary))
+
+    def share(
+        name: str, of: Callable[[QuantityLine], float | None]
+    ) -> Callable[[str, QuantityLine], Cell]:
+        percents = scale_of(map(of, lines), "%")
+
+        def cell(key: str, line: QuantityLine) -> Cell:
+            percent = of(line)
+            if percent is None:
+                return Words("")
+            return share_number(f"{key}.{name}", percent / 100, percents)
+
+        return cell
+
+    confidence = f", {percent_text(lines[0].summary.confidence)} interval" if lines else ""
+    return table_of(
+        f"{identifier}-quantities",
+        "Quantities",
+        [(f"{identifier}.{line.summary.name}", line) for line in lines],
+        (
+            (
+                Column("Quantity"),
+                lambda _, line: Words(visible(_name_with_unit(line, scale(line)))),
+            ),
+            (Column("Trials", numeric=True), count),
+            (Column(f"Mean{confidence}", numeric=True, short="mean"), mean),
+            (Column("Median", numeric=True), number("median", lambda one: one.median)),
+            (Column("Minimum", numeric=True, short="min"), number("min", lambda one: one.minimum)),
+            (Column("Maximum", numeric=True, short="max"), number("max", lambda one: one.maximum)),
+            (
+                Column("Spread", "standard deviation, of the mean", numeric=True, short="sdev"),
+                share("spread", lambda line: line.sdev_percent),
+            ),
+            (
+                Column("±", "half of the interval, of the mean", numeric=True),
+                share("half_width", half_width),
+            ),
+            (
+                Column(
+                    "Overhead",
+                    "by how much the mean exceeds the baseline's",
+                    numeric=True,
+                    short="O/H",
+                ),
+                share("overhead", lambda line: line.overhead_percent),
+            ),
+        ),
+    )
+
+
+def _name_with_unit(line: QuantityLine, scale: Scale) -> str:
+    return heading_with_unit(label_of(line.summary.name, line.summary.label), scale.unit)
+
+
+def _without_waiting(line: QuantityLine, number: Number, scale: Scale) -> Number:
     """Return a figure as a person reads it: Wait is elapsed less CPU time, which is negative if
     a process runs on several CPUs, or by the resolution of its clocks; it did not wait then."""
-    return max(value, 0.0) if line.summary.name == "wait" else value
+    if line.summary.name != "wait":
+        return number
+    none = scale.text(0.0, unit=False)
+    text, low, high = (
+        none if text.startswith("-") and text != ABSENT else text
+        for text in (number.text, number.low_text, number.high_text)
+    )
+    return msgspec.structs.replace(number, text=text, low_text=low, high_text=high)
 
 
 def _typical(summary: Summary) -> float:
@@ -291,7 +398,7 @@ def render_csv(document: StatsReport) -> str:
     rows = [
         [
             *_csv_row(section, line),
-            *map(_known, fields.get((section.name, line.summary.name), [None] * len(more))),
+            *map(_field, fields.get((section.name, line.summary.name), [None] * len(more))),
             *_levels(factors, section.sample),
         ]
         for section in document.sections
@@ -333,10 +440,10 @@ def _csv_row(section: InputSection, line: QuantityLine) -> list[object]:
         s.confidence,
         line.overhead_percent,
     ]
-    return [section.name, s.name, s.unit, s.count, *map(_known, figures)]
+    return [section.name, s.name, s.unit, s.count, *map(_field, figures)]
 
 
-def _known(value: str | float | None) -> str | float | None:
+def _field(value: str | float | None) -> str | float | None:
     """Return a field, None for a figure that is absent."""
     return finite(value) if isinstance(value, float) else value
 
@@ -353,7 +460,7 @@ def answer_markdown(studies: Sequence[StudyAnswer]) -> str:
 
 def _tables_of(document: StatsReport) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield the name and the rows of each table: of the inputs, then of their t-tests."""
-    yield from tables_with_units(document.sections)
+    yield from _section_rows(document.sections)
     if document.comparisons:
         # This import loads numpy, which tables without t-tests do not need.
         from benchwright.report.ttest import TTEST_COLUMNS, ttest_cells

@@ -105,7 +105,7 @@ def interval_lines(answers: Sequence[StudyAnswer], width: int) -> list[str]:
         return lines
     return lines + wrapped(
         "The interval above is that of the stopping rule, which looked at the trials several times and allows "
-        "for their dependence. LOW and HIGH below are Student's, for independent trials and one look.",
+        "for their dependence. Those below are Student's, for independent trials and one look.",
         width,
     )
 
@@ -198,7 +198,7 @@ def answers_table(answer: SessionAnswer, part: str = "", ids: Sequence[str] = ()
     columns += _quantity_columns(rows, " / ".join(labels) or "result", "answer")
     if any(row.relative for row in rows):
         columns.append(_ratio_column(answer, rows))
-    for metric in dict.fromkeys(one.metric for row in rows for one in row.others):
+    for metric in dict.fromkeys(one.metric for row in rows for one in row.others if one.estimate):
         columns += _other_columns(rows, metric)
     columns += [
         (
