@@ -24,7 +24,6 @@ PARSERS = (
     words.parse_location,
     words.size_distribution,
     words.time_distribution,
-    words.count_distribution,
     parse_target,
 )
 WORDS = st.lists(

@@ -287,8 +287,6 @@ time_distribution: ParseText = partial(parse_distribution, parse=duration_ns)
 """A distribution of durations [ns]."""
 size_distribution: ParseText = partial(parse_distribution, parse=operation_bytes)
 """A distribution of the sizes of operations [bytes]."""
-count_distribution: ParseText = partial(parse_distribution, parse=some)
-"""A distribution of whole numbers."""
 
 ARRIVALS: Forms = {
     "constant": Form((), w.ConstantArrival),
