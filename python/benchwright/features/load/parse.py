@@ -44,6 +44,7 @@ from benchwright.features.load.request import (
 from benchwright.inputs.form import Form, needed, optional
 
 T = TypeVar("T")
+AnyTarget = TypeVar("AnyTarget", bound=LoadTarget)
 
 # -- Texts for load: rates, shares, distributions, arrivals, locations -----------------
 #
@@ -848,13 +849,9 @@ def options_of(target: LoadTarget) -> tuple[str, ...]:
         return tuple(dict.fromkeys(every))
     fields = target.__struct_fields__
     if isinstance(target, PostgresTarget):
-        fields = (*fields, "commands")
-    return (*fields, *_TLS) if _may_use_tls(target) else fields
-
-
-def _may_use_tls(target: LoadTarget) -> bool:
-    """Return whether options of TLS apply; those of PostgreSQL turn it on."""
-    return tls_of(target) is not None or isinstance(target, PostgresTarget)
+        # Those of TLS turn it on.
+        return (*fields, "commands", *_TLS)
+    return fields if tls_of(target) is None else (*fields, *_TLS)
 
 
 def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
@@ -868,7 +865,7 @@ def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
     return f"{option} is not an option of a {kind_of(target)} target"
 
 
-def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
+def with_options(target: AnyTarget, options: dict[str, Any]) -> AnyTarget:
     """Return the target with some options set. Raises ValueError for one that it does not accept,
     and for commands that it cannot read."""
     for field in options:
@@ -881,16 +878,15 @@ def with_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
     return msgspec.structs.replace(target, **fields)
 
 
-def with_own_options(target: LoadTarget, options: dict[str, Any]) -> LoadTarget:
+def with_own_options(target: AnyTarget, options: dict[str, Any]) -> AnyTarget:
     """Return the target with those options set that its kind accepts; of several targets, each
     with its own."""
     if isinstance(target, SeveralTarget):
-        return SeveralTarget(
-            tuple(
-                msgspec.structs.replace(one, target=with_own_options(one.target, options))
-                for one in target.targets
-            )
+        each = tuple(
+            msgspec.structs.replace(one, target=with_own_options(one.target, options))
+            for one in target.targets
         )
+        return msgspec.structs.replace(target, targets=each)
     own = options_of(target)
     return with_options(target, {k: v for k, v in options.items() if k in own})
 
@@ -930,7 +926,11 @@ def address_of(target: LoadTarget) -> str | None:
     if place is None or isinstance(target, UdpTarget):
         return None
     host, port = place
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{_in_url(host)}:{port}"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
@@ -958,35 +958,31 @@ def target_text(target: LoadTarget) -> str:
         case FileTarget():
             return target.path
         case TcpTarget():
-            host = f"[{target.host}]" if ":" in target.host else target.host
             scheme = "tcp" if target.tls is None else "tls"
-            return f"{scheme}://{host}:{target.port}"
+            return f"{scheme}://{_in_url(target.host)}:{target.port}"
         case UdpTarget():
-            host = f"[{target.host}]" if ":" in target.host else target.host
-            return f"udp://{host}:{target.port}"
+            return f"udp://{_in_url(target.host)}:{target.port}"
         case HttpTarget():
             only = target.paths[0] if len(target.paths) == 1 else "/"
             return target.url.removesuffix("/") + only
         case RedisTarget():
-            host = f"[{target.host}]" if ":" in target.host else target.host
             scheme = "redis" if target.tls is None else "rediss"
             user = "" if target.user is None else f"{quote(target.user, safe='')}@"
             database = "" if target.database is None else f"/{target.database}"
-            return f"{scheme}://{user}{host}:{target.port}{database}"
+            return f"{scheme}://{user}{_in_url(target.host)}:{target.port}{database}"
         case PostgresTarget():
             return _postgres_text(target)
         case DirTarget():
             return _DIRECTORY + target.path
         case NfsTarget():
-            host = f"[{target.host}]" if ":" in target.host else target.host
             port = "" if target.port is None else f":{target.port}"
-            return f"nfs://{host}{port}{target.export}"
+            return f"nfs://{_in_url(target.host)}{port}{target.export}"
         case SeveralTarget():
             return ", ".join(f"{one.name} ({target_text(one.target)})" for one in target.targets)
 
 
 def _postgres_text(target: PostgresTarget) -> str:
-    host = f"[{target.host}]" if ":" in target.host else target.host
+    host = _in_url(target.host)
     if target.unix_socket is not None:
         host = quote(os.path.dirname(target.unix_socket), safe="")
     port = "" if target.port == POSTGRES_PORT else f":{target.port}"

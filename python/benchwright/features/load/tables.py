@@ -4,6 +4,7 @@ position."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from benchwright.inputs.form import (
     of_type,
     optional,
     read_form,
+    read_values,
 )
 from benchwright.inputs.mistakes import Where
 from benchwright.inputs.options import Reader
@@ -510,6 +512,20 @@ def refuse_options(
             words.with_own_options(target, said)
         except ValueError as error:
             table.refuse(table.at("commands"), f"commands: {error}")
+
+
+def with_table(
+    table: TomlTable, target: words.AnyTarget, *, checked: bool = True
+) -> words.AnyTarget:
+    """Return the target with those options of a table that it accepts; the others are reported,
+    unless the target replaces the table's (`checked`)."""
+    options = read_values(table, TARGET.keys)
+    if checked:
+        refuse_options(table, target)
+    # Commands that it cannot read have been reported.
+    with contextlib.suppress(ValueError):
+        return words.with_own_options(target, options)
+    return target
 
 
 # --------------------------------------------------------------------------------------

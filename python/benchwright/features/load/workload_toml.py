@@ -3,7 +3,6 @@ errors are reported at once."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import shlex
 from collections.abc import Callable, Mapping
@@ -43,7 +42,7 @@ from benchwright.features.load.tables import (
     read_location,
     read_rate,
     read_typed,
-    refuse_options,
+    with_table,
 )
 from benchwright.inputs.form import Form, keys_of, needed, nested, of_type, optional, read_values
 from benchwright.inputs.mistakes import Where
@@ -551,6 +550,7 @@ def read_filaments(
         files = nested(FILES)(top, "files")
     tables = top.tables("filament")
     used = [_targets_of(table, several) for table in tables]
+    draws = (type(None), *HAVE_REQUESTS)
 
     def around(place: int) -> WorkloadContext:
         on, own = target, requests
@@ -561,7 +561,8 @@ def read_filaments(
         network = "request" in top if on is None else targets.is_network(on)
         return WorkloadContext(
             network=network,
-            location=own.location if own and _draws(on) else None,
+            # Without a target, it is named later.
+            location=own.location if own and isinstance(on, draws) else None,
             directory=str(Path(file).parent),
             file_size=None if files is None else files.tables.file_size,
         )
@@ -590,11 +591,6 @@ def read_filaments(
         places=places,
         files=files,
     )
-
-
-def _draws(target: r.LoadTarget | None) -> bool:
-    """Return whether operations on a target draw from the requests; None: it is named later."""
-    return target is None or isinstance(target, HAVE_REQUESTS)
 
 
 def _named_targets(
@@ -750,9 +746,7 @@ def _several(top: TomlTable, target: r.LoadTarget | None) -> dict[str, r.OneTarg
         if targets.has_files(one):
             message = f"a {targets.kind_of(one)} target is the only one of its load"
             table.refuse(table.at("to"), message, "use [target] for it")
-        fields = read_values(table, TARGET.keys)
-        refuse_options(table, one)
-        found[name] = _with_options(one, fields)  # type: ignore[assignment]
+        found[name] = with_table(table, one)
     if target is not None and not isinstance(target, r.NullTarget):
         message = "--target would replace all targets of the workload"
         hint = "leave out --target; --target null tests the engine alone"
@@ -771,19 +765,8 @@ def _target(top: TomlTable, target: r.LoadTarget | None) -> r.LoadTarget | None:
     alone = isinstance(target, r.NullTarget)
     target = target or named
     table.only(("to", *TARGET.names))
-    target_options = read_values(table, TARGET.keys)
-    if target is None:
-        if "to" not in table and target_options:
-            table.refuse(table.where, "these options need a target")
-        return None
-    if not alone:
-        refuse_options(table, target)
-    return _with_options(target, target_options)
-
-
-def _with_options(target: r.LoadTarget, options: dict[str, Any]) -> r.LoadTarget:
-    """Return the target with those options that it accepts."""
-    # Commands that it cannot read have been reported.
-    with contextlib.suppress(ValueError):
-        return targets.with_own_options(target, options)
-    return target
+    if target is not None:
+        return with_table(table, target, checked=not alone)
+    if read_values(table, TARGET.keys) and "to" not in table:
+        table.refuse(table.where, "these options need a target")
+    return None
