@@ -415,6 +415,27 @@ def test_a_study_keeps_a_load(tmp_path: Path) -> None:
     assert kept["result"]["counts"]["completed"] == 1000
 
 
+def test_an_interrupted_load_with_samples_is_resumed(tmp_path: Path) -> None:
+    from benchwright.load import read_samples
+
+    words = ("load", "--rate", "100", "--duration", "2s", "--target", "null", "--samples", "all.bw")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "benchwright.cli.main", *words, "--study", "st", "--quiet"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    samples = tmp_path / "st/logs/s1/samples/all.bw"
+    while not samples.exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(60) == 130
+    done = bw(tmp_path, "resume", "st", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert f" 0 of {len(read_samples(samples))} failed" in done.stdout
+
+
 def test_another_programs_document_is_not_printed_as_a_load(tmp_path: Path) -> None:
     text = {
         "schema": "benchwright/load/1",

@@ -7,6 +7,7 @@ meaning. All mistakes are reported together. Slow imports are inside functions.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -213,7 +214,7 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
     """Check that --samples can be written. Raises InputError.
 
     Nothing is checked with --study, where it names a file in the study, nor for that file
-    inside the study's trial.
+    inside the study's trial, which removes that of an interrupted attempt.
     """
     import os
 
@@ -221,9 +222,11 @@ def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
     study = os.environ.get("BW_STUDY")
     if path is None or arguments.study is not None:
         return
-    if study and os.path.dirname(os.path.realpath(path)).startswith(
-        os.path.join(os.path.realpath(study), "logs", "")
-    ):
+    directory = os.path.dirname(os.path.realpath(path))
+    if study and directory.startswith(os.path.join(os.path.realpath(study), "logs", "")):
+        if os.path.basename(directory) == "samples":
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
         return
     from benchwright.cli.output_file import check_output
 
