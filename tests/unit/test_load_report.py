@@ -13,13 +13,13 @@ import pytest
 
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.progress import PlainProgress
-from benchwright.core.text import binary_size_text, rate_text
 from benchwright.features.load.engine import load_metrics, metric_names
 from benchwright.features.load.junit import limits_junit
 from benchwright.features.load.report import (
     LoadProgressLine,
     LoadReport,
     ending_cases,
+    facts,
     file_set_progress_text,
     load_headline,
     load_progress_text,
@@ -116,56 +116,6 @@ def test_nothing_that_was_done_is_dashes_not_zeroes() -> None:
     assert report.startswith("read and write: no operation started\n")
 
 
-def test_connects_and_handshakes_have_a_line() -> None:
-    found = msgspec.json.decode(GOLDEN.read_bytes())
-    times = {"count": 65, "mean": 52_400.0, "p99": 110_000, "max": 130_000}
-    server = {**found["target"], "kind": "http", "connect_ns": times}
-    report = text(target=server)
-    assert "connections  65 connects: mean 52.4 us, p99 110 us, max 130 us\n" in report
-    once = {"count": 1, "mean": 2e6, "p99": 2_000_000, "max": 2_000_000}
-    report = text(target={**server, "handshake_ns": once})
-    assert "max 130 us; 1 handshake: mean 2 ms, p99 2 ms, max 2 ms\n" in report
-    assert "connections" not in text()
-
-
-def test_traces_and_samples_are_told() -> None:
-    trace = {"path": "a.load", "operations": 1000, "reordered": 3, "scaled": True}
-    samples = {"path": "s.bw", "rows": 1000}
-    report = text(traces=[trace], samples=samples)
-    assert "a.load: 1,000 operations, 3 reordered, offsets scaled" in report
-    assert "samples     1,000 rows in s.bw" in report
-
-
-def test_what_was_read_ahead_is_not_what_was_played() -> None:
-    report = text(traces=[{"path": "a.load", "operations": 113_872}])
-    assert "a.load: 113,872 operations read, the run intended 49,990\n" in report
-    report = text(traces=[{"path": "a.load", "operations": 49_990}])
-    assert "a.load: 49,990 operations\n" in report
-
-
-def test_one_of_a_thing_is_not_several() -> None:
-    found = msgspec.json.decode(GOLDEN.read_bytes())
-    trace, samples = {"path": "a", "operations": 1}, {"path": "s", "rows": 1}
-    counts = {**found["counts"], "errors": 1}
-    report = text(traces=[trace], samples=samples, counts=counts)
-    for words in ("a: 1 operation\n", "1 row in s\n", " completed, 1 error"):
-        assert words in report
-    assert "1 errors" not in report
-
-
-def test_no_path_reaches_a_terminal_as_a_command() -> None:
-    report = text(traces=[{"path": "\x1b[2J\x9b", "operations": 2}])
-    assert report.replace("\n", "").isprintable()
-    assert r"\x1b[2J\x9b: 2 operations" in report
-
-
-def test_counts_that_are_nought_are_left_out() -> None:
-    assert "dropped" not in text()
-    found = msgspec.json.decode(GOLDEN.read_bytes())
-    counts = {**found["counts"], "dropped": 5, "waiting": 7, "unfinished": 1}
-    assert "5 dropped, 12 delayed, 7 never started, 1 unfinished" in text(counts=counts)
-
-
 def test_what_never_ended_leaves_percentiles_unknown() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     unfinished = {**found["counts"], "unfinished": 300}
@@ -215,34 +165,6 @@ def test_what_is_counted_in_the_whole_run_has_the_warm_up_in_its_label() -> None
     for warm_up_ns, number in ((0, 0), (10**9, 4)):
         report = report_of(whole, warm_up_ns=warm_up_ns)
         assert report.count(" (with the warm-up)\n") == number
-
-
-def test_a_closed_loop_has_no_intended_rate() -> None:
-    result = msgspec.json.decode(GOLDEN.read_bytes(), type=EngineResult)
-    report = report_of(result, open_loop=False, asked_per_s=10_000)
-    assert "rate        offered 9,998/s, achieved 9,997.8/s in 5 s" in report
-    assert "; 9,997.8/s in a closed loop; " in report
-
-
-def test_rates_are_of_the_measured_part() -> None:
-    found = msgspec.json.decode(GOLDEN.read_bytes())
-    # Ended in the middle: the last operation was 20 ms before, or the drain 2 s.
-    cut = {"intended_rate_per_s": 49_990 / 0.7, "interrupted": True}
-    assert "/s in 700 ms\n" in text(**cut, elapsed_ns=680_000_000)
-    report = text(**cut, elapsed_ns=2_700_000_000)
-    assert "/s in 700 ms; the last ended 2 s later\n" in report
-    result = msgspec.convert({**found, "elapsed_ns": 7_000_000_000}, EngineResult)
-    report = report_of(result, warm_up_ns=2 * 10**9)
-    assert "achieved 9,997.8/s in 5 s after 2 s of warm-up\n" in report
-
-
-def test_sizes_and_rates_in_words() -> None:
-    assert [binary_size_text(n) for n in (512, 4096, 3 << 29, 2**40)] == [
-        *("512 B", "4 KiB", "1.5 GiB", "1 TiB")
-    ]
-    assert rate_text(14_199_900.4) == "14,200,000/s"
-    assert rate_text(9_997.86) == "9,997.9/s"
-    assert rate_text(0.5) == "0.5/s"
 
 
 def progress(at_s: float, **more: Any) -> LoadProgress:
@@ -298,12 +220,132 @@ def test_the_making_of_a_file_set_is_shown_before_its_load() -> None:
     assert file_set_progress_text(made("make", 4000, 9)) == whole
 
 
-def test_the_rate_that_was_asked_stands_beside_what_was_drawn_of_it() -> None:
-    result = msgspec.json.decode(GOLDEN.read_bytes(), type=EngineResult)
-    report = report_of(result, asked_per_s=10_000)
-    assert "\nrate        requested 10,000/s, drawn 9,998/s, offered" in report
-    report = report_of(result, asked_per_s=9998.0)
-    assert "\nrate        requested 9,998/s, offered" in report
+# -- facts -----------------------------------------------------------------------------------
+
+
+def file_set(**changes: Any) -> dict[str, Any]:
+    """Return the member of a file set without draws."""
+    return {
+        "directories": 21,
+        "files": 4620,
+        "symlinks": 21,
+        "empty_directories": 0,
+        "bytes": 3 * 2**20,
+        "files_at_end": 4200,
+        "bytes_at_end": 3 * 2**20,
+        "mix": [],
+        "file_popularity": [],
+        "directory_popularity": [],
+        "file_sizes": [],
+        "transfer_sizes": [],
+        "repeated_draws": 0,
+        "searched": 0,
+        "unavailable": 0,
+        "made": None,
+        **changes,
+    }
+
+
+def facts_of(options: dict[str, Any] | None = None, **changes: Any) -> dict[str, str]:
+    """Return the last fact of each name."""
+    report = LoadReport(**{"target": "T", "open_loop": True, **(options or {})})
+    return dict(facts(changed(**changes), report))
+
+
+def test_how_it_was_measured() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    connects = {"count": 65, "mean": 52_400.0, "p99": 110_000, "max": 130_000}
+    handshake = {"count": 1, "mean": 2e6, "p99": 2_000_000, "max": 2_000_000}
+    server = {**found["target"], "kind": "http", "connect_ns": connects, "handshake_ns": handshake}
+    rare = {"errors": 1, "dropped": 5, "waiting": 7, "unfinished": 1, "drained": 490}
+    trace = {"path": "a.load", "operations": 1000, "reordered": 3, "scaled": True}
+    shown = facts_of(
+        target=server,
+        counts={**found["counts"], **rare},
+        traces=[trace],
+        processes=[{"filament": 0, "events": 1, "replies": 2}],
+        samples={"path": "s.bw", "rows": 1000},
+    )
+    assert shown == {
+        "target": "T, io_uring",
+        "rate": "intended 9,998/s, offered 9,998/s, achieved 9,997.8/s in 5 s",
+        "read": "7,000/s, 28.7 MB/s",
+        "write": "2,998/s, 12.3 MB/s",
+        "all": "9,998/s, 41 MB/s",
+        "operations": "49,990 intended, 49,990 issued, 49,990 completed, 1 error, 5 dropped, "
+        "12 delayed, 490 issued after the end, 7 never started, 1 unfinished",
+        "connections": "65 connects: mean 52.4 us, p99 110 us, max 130 us; "
+        "1 handshake: mean 2 ms, p99 2 ms, max 2 ms",
+        "trace": "a.load: 1,000 operations, 3 reordered, offsets scaled",
+        "process": "filament 0: 1 event, 2 replies",
+        "samples": "1,000 rows in s.bw",
+    }
+    verbose = facts_of({"verbose": True}, counts={**found["counts"], "held": 0})
+    assert verbose.keys() - facts_of().keys() == {"features", "clock", "pacer", "absent"}
+    assert verbose["operations"].endswith(" completed, 3 errors")
+
+
+def test_of_some_targets_there_is_more() -> None:
+    assert facts_of(target={"kind": "nfs"}).keys().isdisjoint({"postponed", "timeouts"})
+    nfs = facts_of(target={"kind": "nfs", "jukebox": 1234})
+    assert nfs["postponed"] == "1,234 calls (JUKEBOX), sent again"
+    udp = facts_of(target={"kind": "udp", "timeouts": 1234, "late_replies": 56})
+    assert udp["timeouts"] == "1,234 operations, 56 of them answered after the limit"
+
+
+def test_traces_are_read_ahead_and_named_safely() -> None:
+    read = facts_of(traces=[{"path": "a.load", "operations": 113_872}])["trace"]
+    assert read == "a.load: 113,872 operations read, the run intended 49,990"
+    one = facts_of(traces=[{"path": "a", "operations": 1}], samples={"path": "s", "rows": 1})
+    assert (one["trace"], one["samples"]) == ("a: 1 operation", "1 row in s")
+    report = text(traces=[{"path": "\x1b[2J\x9b", "operations": 2}])
+    assert report.replace("\n", "").isprintable()
+    assert r"\x1b[2J\x9b: 2 operations" in report
+
+
+def test_a_file_set_is_described() -> None:
+    made = {"files": 4200, "bytes": 2 * 2**20, "made": 20, "repaired": 0, "reused": 4180}
+    made |= {"removed": 3, "beyond": 0, "making_ns": 3_200_000_000}
+    for changes, words in (
+        ({}, "4,620 files (3 MiB) in 21 directories"),
+        (
+            {"made": made, "unavailable": 7},
+            "4,200 files (2 MiB) in 21 directories; 20 made, 4,180 re-used, 3 removed, in 3.2 s; "
+            "7 operations without a usable object",
+        ),
+    ):
+        assert facts_of(file_set=file_set(**changes))["file set"] == words
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "words"),
+    [
+        ({"asked_per_s": 10_000}, {}, "requested 10,000/s, drawn 9,998/s, OFFERED in 5 s"),
+        ({"asked_per_s": 9998.0}, {}, "requested 9,998/s, OFFERED in 5 s"),
+        ({"asked_per_s": 10_000, "open_loop": False}, {}, "OFFERED in 5 s"),
+        (
+            {"asked_per_s": 9998.0, "warm_up_ns": 2 * 10**9},
+            {"elapsed_ns": 7 * 10**9},
+            "requested 9,998/s, OFFERED in 5 s after 2 s of warm-up",
+        ),
+        # Ended in the middle: the last operation was 20 ms before, or the drain 2 s.
+        (
+            {},
+            {"intended_rate_per_s": 49_990 / 0.7, "elapsed_ns": 680_000_000},
+            "intended 71,414/s, OFFERED in 700 ms",
+        ),
+        (
+            {},
+            {"intended_rate_per_s": 49_990 / 0.7, "elapsed_ns": 2_700_000_000},
+            "intended 71,414/s, OFFERED in 700 ms; the last ended 2 s later",
+        ),
+    ],
+)
+def test_rates_are_of_the_measured_part(
+    options: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    offered = "offered 9,998/s, achieved 9,997.8/s"
+    assert facts_of(options, **changes)["rate"] == words.replace("OFFERED", offered)
 
 
 # -- the sentence --------------------------------------------------------------------------
@@ -377,14 +419,6 @@ def test_few_operations_have_a_lower_percentile() -> None:
     times = {**found["kinds"]["all"]["response_ns"], "count": 300}
     every = {**found["kinds"]["all"], "response_ns": times}
     assert "response p90 96 us" in sentence(changed(kinds={**found["kinds"], "all": every}))
-
-
-def test_how_it_was_measured_is_shown_on_request() -> None:
-    result = changed()
-    brief, verbose = report_of(result), report_of(result, verbose=True)
-    for name in ("features", "clock", "pacer", "absent"):
-        assert f"\n{name} " not in brief
-        assert f"\n{name} " in verbose
 
 
 def test_bytes_per_second_of_each_kind() -> None:
@@ -468,68 +502,6 @@ def test_of_many_kinds_the_answer_has_the_number_and_the_table_the_responses() -
     # One row for each kind; all three times of `all`.
     assert len(re.findall(r"(?m)^ +issue error", brief)) == 1
     assert len(re.findall(r"(?m)^ +issue error", verbose)) == len(names) + 1
-
-
-def file_set(**changes: Any) -> dict[str, Any]:
-    """Return the member of a file set without draws."""
-    return {
-        "directories": 21,
-        "files": 4620,
-        "symlinks": 21,
-        "empty_directories": 0,
-        "bytes": 3 * 2**20,
-        "files_at_end": 4200,
-        "bytes_at_end": 3 * 2**20,
-        "mix": [],
-        "file_popularity": [],
-        "directory_popularity": [],
-        "file_sizes": [],
-        "transfer_sizes": [],
-        "repeated_draws": 0,
-        "searched": 0,
-        "unavailable": 0,
-        "made": None,
-        **changes,
-    }
-
-
-def test_calls_that_an_nfs_server_postponed_are_counted() -> None:
-    assert "postponed" not in text(target={"kind": "nfs"})
-    report = text(target={"kind": "nfs", "jukebox": 1234})
-    (row,) = (line for line in report.splitlines() if "JUKEBOX" in line)
-    assert row.split(maxsplit=1) == ["postponed", "1,234 calls (JUKEBOX), sent again"]
-
-
-def test_late_answers_of_a_udp_server_are_beside_the_timeouts() -> None:
-    assert "timeouts" not in text(target={"kind": "udp"})
-    report = text(target={"kind": "udp", "timeouts": 1234, "late_replies": 56})
-    (row,) = (line for line in report.splitlines() if "timeouts" in line)
-    said = "1,234 operations, 56 of them answered after the limit"
-    assert row.split(maxsplit=1) == ["timeouts", said]
-
-
-def test_a_file_set_is_described() -> None:
-    made = {
-        "files": 4200,
-        "bytes": 2 * 2**20,
-        "made": 20,
-        "repaired": 0,
-        "reused": 4180,
-        "removed": 3,
-        "beyond": 0,
-        "making_ns": 3_200_000_000,
-    }
-    assert "4,620 files (3 MiB) in 21 directories\n" in text(file_set=file_set())
-    assert (
-        "4,200 files (2 MiB) in 21 directories; 20 made, 4,180 re-used, 3 removed, in 3.2 s\n"
-        in text(file_set=file_set(made=made))
-    )
-    assert "3 removed, in 3.2 s; 7 operations without a usable object\n" in text(
-        file_set=file_set(made=made, unavailable=7)
-    )
-    assert "directories; 1 operation without a usable object\n" in text(
-        file_set=file_set(unavailable=1)
-    )
 
 
 @pytest.mark.parametrize(
