@@ -263,60 +263,62 @@ class Access(msgspec.Struct, frozen=True):
 # -- filaments -------------------------------------------------------------------------
 
 
-class Open(_Type, frozen=True, tag="open", omit_defaults=True, kw_only=True):
-    """Arrivals that do not wait for responses."""
+class _Filament(_Type, frozen=True, omit_defaults=True, kw_only=True):
+    """Operations with one pattern."""
 
     name: str | None = None
+
+
+class _Arriving(_Filament, frozen=True, omit_defaults=True, kw_only=True):
+    """Operations whose arrivals do not wait for responses."""
+
     arrival: Arrival
     rate: Rate
     access: Access
+
+
+class Open(_Arriving, frozen=True, tag="open", omit_defaults=True, kw_only=True):
+    """Arrivals that do not wait for responses."""
+
     count: int | None = None
 
 
-class Closed(_Type, frozen=True, tag="closed", omit_defaults=True, kw_only=True):
+class Closed(_Filament, frozen=True, tag="closed", omit_defaults=True, kw_only=True):
     """Users with one operation at a time each, and a think time [ns]."""
 
-    name: str | None = None
     users: int
     think: Distribution
     access: Access
 
 
-class PartlyOpen(_Type, frozen=True, tag="partly-open", omit_defaults=True, kw_only=True):
+class PartlyOpen(_Arriving, frozen=True, tag="partly-open", omit_defaults=True, kw_only=True):
     """Sessions that arrive independently; each makes several requests in turn."""
 
-    name: str | None = None
-    arrival: Arrival
-    rate: Rate
     requests: Distribution
     think: Distribution
-    access: Access
 
 
-class Follow(_Type, frozen=True, tag="follow", omit_defaults=True, kw_only=True):
+class Follow(_Filament, frozen=True, tag="follow", omit_defaults=True, kw_only=True):
     """Waits for every n-th operation of another filament."""
 
-    name: str | None = None
     leader: str
     every: int
     delay: Distribution
     access: Access
 
 
-class Tpcb(_Type, frozen=True, tag="tpcb", omit_defaults=True, kw_only=True):
+class Tpcb(_Filament, frozen=True, tag="tpcb", omit_defaults=True, kw_only=True):
     """TPC-B-like: clients in a closed loop, or transactions at a rate."""
 
-    name: str | None = None
     scale: int
     clients: int
     rate: Rate | None = None
     region: Region = Region()
 
 
-class Spc1(_Type, frozen=True, tag="spc1", omit_defaults=True, kw_only=True):
+class Spc1(_Filament, frozen=True, tag="spc1", omit_defaults=True, kw_only=True):
     """SPC-1-like: each business scaling unit is 50 operations a second."""
 
-    name: str | None = None
     bsus: int
     region: Region = Region()
 
@@ -366,10 +368,9 @@ class Trace(
     """Times are then rounded up to multiples of this."""
 
 
-class Process(_Type, frozen=True, tag="process", omit_defaults=True, kw_only=True):
+class Process(_Filament, frozen=True, tag="process", omit_defaults=True, kw_only=True):
     """A program of the user's that gets events and replies with operations."""
 
-    name: str | None = None
     command: tuple[str, ...]
     directory: str | None = None
     """Where it runs; None: where bw runs."""
@@ -394,10 +395,9 @@ class Chain(msgspec.Struct, frozen=True):
     steps: tuple[ChainStep, ...]
 
 
-class Files(_Type, frozen=True, tag="files", omit_defaults=True, kw_only=True):
+class Files(_Filament, frozen=True, tag="files", omit_defaults=True, kw_only=True):
     """Chains of operations on a file set: open with a rate of chains, closed with users."""
 
-    name: str | None = None
     arrival: Arrival | None = None
     rate: Rate | None = None
     count: int | None = None
