@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from nfs_servers import Peaks
 
-from benchwright.features.search.surface.design import next_sample
+from benchwright.features.search.surface.design import chosen_sample
 from benchwright.features.search.surface.result import fit_surface
 from benchwright.features.search.surface.types import (
     DesignKind,
@@ -64,8 +64,8 @@ def _errors(peaks: Peaks, goal: SurfaceGoal, results: Sequence[SampleResult]) ->
     for n in SIZES:
         sized = msgspec.structs.replace(goal, samples=n)
         chosen: list[SampleResult] = []
-        while (asked := next_sample(sized, chosen)) is not None:
-            chosen.append(by_sample[asked.sample])
+        while len(chosen) < n:
+            chosen.append(by_sample[chosen_sample(sized, chosen, ()).sample])
         model = fit_surface(sized, chosen)
         assert model is not None
         rates = model.observed.rate(model.predict(peaks.samples).mean)

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.search.surface.design import next_sample
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.types import (
     DesignKind,
@@ -29,6 +28,7 @@ from benchwright.features.search.surface.types import (
     SurfaceResult,
 )
 from benchwright.features.search.types import PeakGoal
+from surface_maps import next_sample
 from surfaces import SURFACES, factors, measured_peaks, randomised, searched, true_peaks
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"

@@ -18,7 +18,6 @@ import pytest
 
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.surface.deadline import TimeLeft
-from benchwright.features.search.surface.design import next_sample
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.types import (
     Sample,
@@ -28,6 +27,7 @@ from benchwright.features.search.surface.types import (
 )
 from benchwright.features.search.types import PeakGoal
 from servers import R_SAT, SimServer, queue_with_peak
+from surface_maps import next_sample
 from surfaces import factors, randomised, true_peaks
 from world import play
 

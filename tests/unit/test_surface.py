@@ -29,7 +29,6 @@ from benchwright.features.search.surface.design import (
     initial_samples,
     log_determinant,
     nearest_result,
-    next_sample,
     optimal_rows,
 )
 from benchwright.features.search.surface.gaussian_process import even_points, fit_process
@@ -46,6 +45,7 @@ from benchwright.features.search.surface.types import (
     make_factor,
 )
 from benchwright.features.search.types import PeakGoal, PeakStatus
+from surface_maps import next_sample
 from surfaces import ending, factors, measured_peaks, randomised, searched, searched_all, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),), start_rate=20.0)

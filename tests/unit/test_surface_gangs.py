@@ -21,7 +21,6 @@ from benchwright.features.search.surface.batch import (
 )
 from benchwright.features.search.surface.chart import surface_sheet
 from benchwright.features.search.surface.deadline import GangTimes, TimeLeft, time_share
-from benchwright.features.search.surface.design import next_sample
 from benchwright.features.search.surface.gangs import gang_effects, responses_of
 from benchwright.features.search.surface.gaussian_process import fit_process
 from benchwright.features.search.surface.model import sample_responses
@@ -75,19 +74,6 @@ def played(
             return wanted, ended
         arrived = running[0] if arrivals is None else arrivals.choice(running)
         ended[arrived] = result_of(wanted[arrived - 1])
-
-
-@pytest.mark.parametrize("design", list(DesignKind))
-def test_one_gang_searches_what_a_map_without_a_pool_does(design: DesignKind) -> None:
-    samples = 32 if design is DesignKind.FULL else 12
-    goal = msgspec.structs.replace(GOAL, design=design, samples=samples)
-    wanted, _ = played(goal, GangNames(("g1",)))
-    results: tuple[SampleResult, ...] = ()
-    for request in wanted:
-        alone = next_sample(goal, results)
-        assert msgspec.structs.replace(request, gang="") == alone
-        results = (*results, result_of(request))
-    assert next_sample(goal, results) is None
 
 
 def test_the_order_of_arrival_changes_nothing() -> None:

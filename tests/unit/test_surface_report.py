@@ -21,7 +21,7 @@ from benchwright.features.search.requests import (
 from benchwright.features.search.spec_toml import read_spec
 from benchwright.features.search.surface.chart import level_between, surface_sheet
 from benchwright.features.search.surface.coding import candidates
-from benchwright.features.search.surface.design import initial_samples, next_sample
+from benchwright.features.search.surface.design import initial_samples
 from benchwright.features.search.surface.report import (
     SurfaceReport,
     named_findings,
@@ -47,6 +47,7 @@ from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import CurveForm, Sheet
 from benchwright.report.charts.style import ChartStyle
 from benchwright.report.charts.svg import sheet_svg
+from surface_maps import next_sample
 from surfaces import ending, factors, measured_peaks, randomised, searched, true_peaks
 
 PEAK = PeakGoal(criteria=(Criterion("response_ms_mean", 40.0),))

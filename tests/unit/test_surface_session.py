@@ -23,10 +23,10 @@ from benchwright.features.search.peak.policies.published import PAPER_RUN_LENGTH
 from benchwright.features.search.requests import SurfacePlan
 from benchwright.features.search.session import SilentSearch, run_search
 from benchwright.features.search.surface.experiment import (
+    ThisMachine,
     recorded_results,
     recorded_surface,
     run_surface,
-    run_surface_on_gangs,
     surface_verdict,
 )
 from benchwright.features.search.surface.result import surface_of
@@ -74,12 +74,13 @@ def text(sample: Pairs) -> str:
 
 
 class Servers:
-    """A workbench in no time at all, whose response is exactly 10 ms * C / (C - rate)."""
+    """A workbench in virtual time, whose response is exactly 10 ms * C / (C - rate)."""
 
     watched = False
 
     def __init__(self, breaks_at: int | None = None, failing: Sequence[str] = ()) -> None:
         self.runs: list[tuple[str, float]] = []
+        self.now_s = 0.0
         self._breaks_at = breaks_at
         self._failing = failing
 
@@ -90,6 +91,7 @@ class Servers:
         most = capacity(sample)
         failed = text(sample) in self._failing
         mean = 10 * most / (most - probe.rate) if probe.rate < most else 1000.0
+        self.now_s += probe.duration_s
         return LoadTrial(
             rate=probe.rate,
             duration_s=probe.duration_s,
@@ -99,6 +101,9 @@ class Servers:
             ending=LoadEnding.FAILED if failed else LoadEnding.WHOLE,
             failure="it does not start" if failed else "",
         )
+
+    def clock(self) -> float:
+        return self.now_s
 
     def interrupt(self) -> None:
         """Nothing runs for long enough."""
@@ -142,17 +147,24 @@ def resumed(place: Path) -> tuple[Study, Ledger]:
     return study, Ledger(study, stored.number)
 
 
+def searched(
+    plan: SurfacePlan, servers: Servers, ledger: Ledger, listener: Listener
+) -> SurfaceResult:
+    here = ThisMachine(plan, servers, ledger, listener)
+    return run_surface(plan, here, ledger, listener, servers.clock)
+
+
 def mapped(place: Path, servers: Servers, plan: SurfacePlan = SURFACE) -> SurfaceResult:
     study, ledger = begun(place)
     with contextlib.closing(study):
-        return run_surface(plan, servers, ledger, Listener())
+        return searched(plan, servers, ledger, Listener())
 
 
 def test_every_sample_is_searched_and_begins_at_a_neighbours_peak(tmp_path: Path) -> None:
     study, ledger = begun(tmp_path / "s")
     listener, servers = Listener(), Servers()
     with contextlib.closing(study):
-        result = run_surface(SURFACE, servers, ledger, listener)
+        result = searched(SURFACE, servers, ledger, listener)
     assert [one.found.status for one in result.results] == [PeakStatus.FOUND] * 5
     assert len([one for one in listener.lines if one.startswith("begin")]) == 5
     assert surface_verdict(result).exit_status == 0
@@ -178,7 +190,7 @@ def test_a_mapping_cut_at_any_trial_ends_with_the_same_surface(tmp_path: Path) -
         again = Servers()
         study, ledger = resumed(place)
         with contextlib.closing(study):
-            assert run_surface(plan, again, ledger, Listener()) == answer
+            assert searched(plan, again, ledger, Listener()) == answer
         assert first.runs + again.runs == whole.runs
 
 
@@ -204,7 +216,7 @@ def test_a_sample_that_fails_is_a_result_and_is_tried_again(tmp_path: Path) -> N
     study, ledger = resumed(place)
     mended = Servers()
     with contextlib.closing(study):
-        again = run_surface(SURFACE, mended, ledger, Listener())
+        again = searched(SURFACE, mended, ledger, Listener())
     assert {sample for sample, _ in mended.runs} == {failing}
     assert [one.sample for one in again.results] == [one.sample for one in result.results]
     assert surface_verdict(again).exit_status == 0
@@ -305,15 +317,10 @@ def with_deadline(deadline_s: float) -> SurfacePlan:
     return msgspec.structs.replace(SURFACE, goal=goal)
 
 
-def frozen() -> float:
-    """Return the time of a clock that stands still: only trials cost time."""
-    return 0.0
-
-
 def run_to_deadline(place: Path, plan: SurfacePlan, servers: Servers) -> SurfaceResult:
     study, ledger = resumed(place) if (place / JOURNAL).exists() else begun(place)
     with contextlib.closing(study):
-        return run_surface(plan, servers, ledger, Listener(), clock=frozen)
+        return searched(plan, servers, ledger, Listener())
 
 
 def test_a_mapping_ends_at_its_deadline_and_a_resume_continues(tmp_path: Path) -> None:
@@ -365,18 +372,15 @@ class SlowServers(Servers):
 
     def run(self, probe: Probe, sample: Pairs, leaves: Callable[[LoadTrial], bool]) -> LoadTrial:
         trial = super().run(probe, sample, leaves)
-        self.now_s += trial.cost_s + 60.0
+        self.now_s += 60.0
         return trial
-
-    def clock(self) -> float:
-        return self.now_s
 
 
 def test_time_beside_the_trials_counts(tmp_path: Path) -> None:
     plan, servers = with_deadline(2500.0), SlowServers()
     study, ledger = begun(tmp_path / "slow")
     with contextlib.closing(study):
-        slow = run_surface(plan, servers, ledger, Listener(), clock=servers.clock)
+        slow = searched(plan, servers, ledger, Listener())
     fast = run_to_deadline(tmp_path / "fast", plan, Servers())
     assert slow.left_out > fast.left_out
     assert servers.now_s < 2500.0 + 60.0 * slow.results[0].found.trials
@@ -386,11 +390,11 @@ def test_time_between_an_interruption_and_a_resume_does_not_count(tmp_path: Path
     plan, first = with_deadline(2500.0), SlowServers(breaks_at=2)
     study, ledger = begun(tmp_path)
     with contextlib.closing(study), pytest.raises(BenchError):
-        run_surface(plan, first, ledger, Listener(), clock=first.clock)
+        searched(plan, first, ledger, Listener())
     later = SlowServers(begin_s=1e6)
     study, ledger = resumed(tmp_path)
     with contextlib.closing(study):
-        result = run_surface(plan, later, ledger, Listener(), clock=later.clock)
+        result = searched(plan, later, ledger, Listener())
     assert len(result.results) == 2
     assert result.left_out == 3
 
@@ -401,7 +405,7 @@ TWO_GANGS = PoolSettings(engine=PoolKind.LOCAL, gangs=2)
 class GangsUntil:
     """Two gangs, one search of 3,000 s after another, until the deadline comes after some of them."""
 
-    names = ("g1", "g2")
+    names: tuple[str, ...] = ("g1", "g2")
 
     def __init__(self, plan: SurfacePlan, ledger: Ledger, searches: int) -> None:
         self._plan = plan
@@ -468,7 +472,7 @@ def test_a_deadline_that_comes_while_gangs_search_keeps_what_has_ended(tmp_path:
     study, ledger = begun(tmp_path, TWO_GANGS)
     with contextlib.closing(study):
         gangs = GangsUntil(plan, ledger, searches=2)
-        first = run_surface_on_gangs(plan, gangs, ledger, Listener(), gangs.clock)
+        first = run_surface(plan, gangs, ledger, Listener(), gangs.clock)
     cut = [one for one in gangs.submitted if one not in ("2", "3")]
     assert cut
     assert len(first.results) == 2
@@ -480,7 +484,7 @@ def test_a_deadline_that_comes_while_gangs_search_keeps_what_has_ended(tmp_path:
     study, ledger = resumed(tmp_path)
     with contextlib.closing(study):
         gangs = GangsUntil(plan, ledger, searches=99)
-        again = run_surface_on_gangs(plan, gangs, ledger, Listener(), gangs.clock)
+        again = run_surface(plan, gangs, ledger, Listener(), gangs.clock)
     assert gangs.limit_s == pytest.approx(90000.0)
     assert gangs.submitted[: len(cut)] == cut
     assert "2" not in gangs.submitted

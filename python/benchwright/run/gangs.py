@@ -57,17 +57,11 @@ class DeadlineReached(Exception):
     """The deadline of a session came while gangs ran tasks of it; their attempts are void."""
 
 
-class Gangs(Protocol):
+class TaskRunner(Protocol):
     """Runs tasks."""
 
     names: tuple[str, ...]
     """The gangs: `g1`, `g2`, ..."""
-
-    def parts(
-        self, program: Program, defines: Mapping[str, str], environment: Mapping[str, str]
-    ) -> tuple[Task, ...]:
-        """Return the parts of a program that do not depend on each other, in the order in which
-        they would run here. Raises InputError for a program without such parts."""
 
     def expect(self, tasks: int, limit_s: float | None = None) -> None:
         """Note the number of tasks of the whole session, and the time until its deadline [s], which
@@ -78,6 +72,16 @@ class Gangs(Protocol):
 
     def next_end(self) -> TaskEnd:
         """Wait until a task has ended. Raises Interrupted, BenchError, DeadlineReached."""
+
+
+class Gangs(TaskRunner, Protocol):
+    """The gangs of a session."""
+
+    def parts(
+        self, program: Program, defines: Mapping[str, str], environment: Mapping[str, str]
+    ) -> tuple[Task, ...]:
+        """Return the parts of a program that do not depend on each other, in the order in which
+        they would run here. Raises InputError for a program without such parts."""
 
     def interrupt(self) -> None:
         """Make `next_end` raise Interrupted; safe to call in a signal handler."""

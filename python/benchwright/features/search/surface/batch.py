@@ -74,7 +74,7 @@ def next_search(
     `wanted`: all searches so far, in their order. `ended`: results by the numbers of their
     searches, from 1 on; the first `results_needed` of them at least. `time`: of a goal with a
     deadline; where it is not enough for all samples and the anchor on every gang, no anchor is
-    searched. With one gang these are the searches of `next_sample`.
+    searched.
     """
     number = len(wanted) + 1
     needed = results_needed(number, gangs)

@@ -25,7 +25,7 @@ from benchwright.features.search.surface.coding import (
     points_of,
     terms_for,
 )
-from benchwright.features.search.surface.deadline import TimeLeft, TimeShare, time_share
+from benchwright.features.search.surface.deadline import TimeLeft, TimeShare
 from benchwright.features.search.surface.gangs import responses_of
 from benchwright.features.search.surface.gaussian_process import even_points, fit_process
 from benchwright.features.search.surface.types import (
@@ -248,25 +248,6 @@ def _cost_gains(
 # pass its error on from sample to sample. Decision: a neighbour must have the same categorical
 # levels, because another file system may be ten times as fast; without a neighbour, the inner
 # search starts at its own start rate. Source: Workbench paper, algorithm 1, sections 5.4 and 5.5.
-
-
-def next_sample(
-    goal: SurfaceGoal, results: Sequence[SampleResult], time: TimeLeft | None = None
-) -> SampleRequest | None:
-    """Return the next sample to search; None when the design is complete, or the time is over.
-
-    `time`: of a goal with a deadline. Where it is not enough for all samples, an adaptive design
-    is one of fewer samples, and another design begins with samples that are far apart.
-    """
-    if len(results) >= goal.samples:
-        return None
-    if time is None:
-        return chosen_sample(goal, results, ())
-    share = time_share(goal, results, time)
-    if not share.searches:
-        return None
-    wanted = chosen_sample(goal, results, (), left=share.searches)
-    return within_share(wanted, share, time)
 
 
 def within_share(wanted: SampleRequest, share: TimeShare, time: TimeLeft) -> SampleRequest:

@@ -13,9 +13,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -46,7 +45,6 @@ from benchwright.features.search.spec import samples_to_check
 from benchwright.features.search.spec_toml import client_mistakes, read_spec
 from benchwright.features.search.surface.batch import next_search, results_needed, searches_of
 from benchwright.features.search.surface.deadline import TimeLeft, budget_within_s
-from benchwright.features.search.surface.design import next_sample
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.spec import read_surface
 from benchwright.features.search.surface.types import (
@@ -56,7 +54,7 @@ from benchwright.features.search.surface.types import (
     SurfaceResult,
 )
 from benchwright.features.search.types import PeakAnswer, PeakStatus, decode_stored, encode_stored
-from benchwright.run.gangs import DeadlineReached, Gangs, Task, TaskEnd, gangs_of
+from benchwright.run.gangs import DeadlineReached, Task, TaskEnd, TaskRunner, gangs_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import recorded_findings
@@ -111,9 +109,8 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
     def searches(self) -> int:
         """The number of searches: with a pool, each gang searches the anchor too."""
         gangs = gangs_of(self.info)
-        if gangs is None:
-            return self.plan.goal.samples
-        return searches_of(self.plan.goal, GangNames(gangs.names))
+        names = ThisMachine.names if gangs is None else gangs.names
+        return searches_of(self.plan.goal, GangNames(names))
 
     def run(self, site: SessionSite, listener: SurfaceListener) -> SessionVerdict:
         """Search the samples here, or on the gangs of a pool."""
@@ -125,7 +122,7 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
             site.stop.pass_to(gangs.interrupt)
             site.stop.check()
             listener.search_begins()
-            self.result = run_surface_on_gangs(self.plan, gangs, site.ledger, listener)
+            self.result = run_surface(self.plan, gangs, site.ledger, listener)
             self.bench_findings = recorded_findings(site.ledger.study, site.ledger.session)
             return self.verdict(self.result)
 
@@ -140,7 +137,8 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
     ) -> SurfaceResult:
         """Search sample after sample. Raises Interrupted, BenchError."""
         listener.search_begins()
-        return run_surface(self.plan, workbench, ledger, listener, watcher)
+        here = ThisMachine(self.plan, workbench, ledger, listener, watcher)
+        return run_surface(self.plan, here, ledger, listener)
 
     def recorded(self, ledger: Ledger) -> SurfaceResult:
         """Return the surface of the recorded samples."""
@@ -201,100 +199,93 @@ class SampleExperiment(OneSearchExperiment[PeakAnswer]):
 _SEEDS_APART = 100_003
 
 
+class ThisMachine:
+    """The gang of a session without a pool: searches one sample after another on its workbench."""
+
+    names: tuple[str, ...] = ("",)
+
+    def __init__(
+        self,
+        plan: SurfacePlan,
+        workbench: Workbench,
+        ledger: Ledger,
+        listener: SearchListener,
+        watcher: LoadWatcher | None = None,
+    ) -> None:
+        self._plan = plan
+        self._workbench = workbench
+        self._ledger = ledger
+        self._listener = listener
+        self._watcher = watcher
+        self._submitted: deque[tuple[Task, str]] = deque()
+
+    def expect(self, tasks: int, limit_s: float | None = None) -> None:
+        """Do nothing: each search has a budget within the deadline."""
+
+    def submit(self, task: Task, wanted: str = "") -> None:
+        """Have a sample searched by the next `next_end`."""
+        self._submitted.append((task, wanted))
+
+    def next_end(self) -> TaskEnd:
+        """Search the next sample. Raises Interrupted, and BenchError if the workbench cannot
+        continue."""
+        task, text = self._submitted.popleft()
+        wanted = decode_stored(msgspec.Raw(text.encode()), SampleRequest)
+        search = peak_search(
+            self._plan.inner(wanted.goal, wanted.sample),
+            watched=self._workbench.watched,
+            key=search_key(int(task.place)),
+        )
+        run_search(search, self._workbench, self._ledger, self._listener, self._watcher)
+        return TaskEnd(task, "", self._ledger.study.path)
+
+
 def run_surface(
     plan: SurfacePlan,
-    workbench: Workbench,
+    gangs: TaskRunner,
     ledger: Ledger,
     listener: SurfaceListener,
-    watcher: LoadWatcher | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SurfaceResult:
-    """Search sample after sample, from the start or after a resume, and return the surface.
+    """Have gangs search the samples, from the start or after a resume, and return the surface.
 
-    `clock`: seconds, for a deadline. Raises Interrupted, and BenchError if the workbench cannot
+    `clock`: seconds, for a deadline. Raises Interrupted, and BenchError if the gangs cannot
     continue; the session can be resumed after both.
     """
-    results: list[SampleResult] = []
-    begun_s = clock() - _spent_before_s(ledger)
-    while True:
-        spent_s = clock() - begun_s
-        # In a simulation time passes in trials only.
-        spent_s = max(spent_s, math.fsum(one.found.cost_s for one in results))
-        number = len(results) + 1
-        choose = partial(next_sample, plan.goal, results)
-        wanted = _next_wanted(plan, number, choose, ledger, spent_s)
-        if wanted is None:
-            break
-        listener.sample_begins(number, wanted)
-        search = peak_search(
-            plan.inner(wanted.goal, wanted.sample),
-            watched=workbench.watched,
-            key=search_key(number),
-        )
-        answer = run_search(search, workbench, ledger, listener, watcher).result
-        result = _sample_result(wanted, answer)
-        listener.sample_ended(number, result)
-        results.append(result)
-    return _surface(plan, results)
-
-
-def run_surface_on_gangs(
-    plan: SurfacePlan,
-    gangs: Gangs,
-    ledger: Ledger,
-    listener: SurfaceListener,
-    clock: Callable[[], float] = time.monotonic,
-) -> SurfaceResult:
-    """Have the gangs of a pool search samples side by side, from the start or after a resume, and
-    return the surface. Raises as `run_surface`."""
     names = GangNames(gangs.names)
-    measured_by = _gangs_of_searches(ledger)
     wanted: list[SampleRequest] = []
     ended: dict[int, SampleResult] = {}
     running = 0
-    spent_before_s = _spent_before_s(ledger)
-    begun_s = clock() - spent_before_s
-    limit_s = None
-    if plan.goal.deadline_s is not None:
-        begins_s = _deadline_begins_s(ledger)
-        limit_s = begins_s + plan.goal.deadline_s - spent_before_s
-    gangs.expect(searches_of(plan.goal, names), limit_s)
+    begun_s = clock() - _spent_before_s(ledger)
+    gangs.expect(searches_of(plan.goal, names), _limit_s(plan, ledger))
 
     def choose(time_left: TimeLeft | None) -> SampleRequest | None:
         if time_left is not None:
-            known = results_needed(len(wanted) + 1, names)
-            held_s = _held_s(ledger, known)
+            held_s = _held_s(ledger, results_needed(len(wanted) + 1, names))
             time_left = msgspec.structs.replace(time_left, held_s=held_s)
         return next_search(plan.goal, names, wanted, ended, time_left)
 
     while True:
         number = len(wanted) + 1
-        known = all(one in ended for one in range(1, results_needed(number, names) + 1))
         request = None
-        if known:
-            spent_s = clock() - begun_s
+        if all(one in ended for one in range(1, results_needed(number, names) + 1)):
+            # A simulated load takes no time by the clock.
+            spent_s = max(clock() - begun_s, _busy_s(ended.values()))
             request = _next_wanted(plan, number, choose, ledger, spent_s, last=not running)
         if request is not None:
-            wanted.append(request)
-            answer = recorded_result(ledger, PeakAnswer, search_key(number))
-            if answer is not None:
-                gang = measured_by[number]
-                ended[number] = _sample_result(request, answer, gang)
-                continue
-            if plan.goal.deadline_s is not None:
-                # One that was chosen before a resume begins now.
-                now_s = max(request.spent_s, clock() - begun_s)
-                request = msgspec.structs.replace(request, spent_s=now_s)
-                wanted[-1] = request
             listener.sample_begins(number, request)
-            task = Task(
-                place=str(number),
-                name=f"search {number}",
-                prefixes=(f"{search_key(number)}/",),
-                gang=request.gang,
-            )
-            gangs.submit(task, bytes(encode_stored(request)).decode())
-            running += 1
+            answer = recorded_result(ledger, PeakAnswer, search_key(number))
+            if answer is None:
+                if plan.goal.deadline_s is not None:
+                    # One that was chosen before a resume begins now.
+                    now_s = max(request.spent_s, clock() - begun_s)
+                    request = msgspec.structs.replace(request, spent_s=now_s)
+                gangs.submit(_task(number, request), bytes(encode_stored(request)).decode())
+                running += 1
+            wanted.append(request)
+            if answer is None:
+                continue
+            gang = _gangs_of_searches(ledger).get(number, "")
         elif running:
             try:
                 end = gangs.next_end()
@@ -305,42 +296,60 @@ def run_surface_on_gangs(
                 break
             running -= 1
             number = int(end.task.place)
-            answer = recorded_result(ledger, PeakAnswer, search_key(number))
-            if answer is None:
-                answer = _failed_answer(plan, number, wanted[number - 1], end)
+            request = wanted[number - 1]
+            answer = _answer_of(plan, number, request, ledger, end)
             gang = _gangs_of_searches(ledger).get(number, end.gang)
-            result = _sample_result(wanted[number - 1], answer, gang)
-            ended[number] = result
-            listener.sample_ended(number, result)
         else:
             break
+        ended[number] = _sample_result(request, answer, gang)
+        listener.sample_ended(number, ended[number])
     results = [ended[number] for number in sorted(ended)]
-    return _surface(plan, results)
+    searched = {result.sample for result in results}
+    return surface_of(plan.goal, results, at_deadline=len(searched) < plan.goal.samples)
+
+
+def _busy_s(results: Iterable[SampleResult]) -> float:
+    """Return the time of the trials of the gang that had most [s]."""
+    of_gang: defaultdict[str, float] = defaultdict(float)
+    for result in results:
+        of_gang[result.gang] += result.found.cost_s
+    return max(of_gang.values(), default=0.0)
+
+
+def _task(number: int, request: SampleRequest) -> Task:
+    return Task(
+        place=str(number),
+        name=f"search {number}",
+        prefixes=(f"{search_key(number)}/",),
+        gang=request.gang,
+    )
+
+
+def _limit_s(plan: SurfacePlan, ledger: Ledger) -> float | None:
+    """Return the time until the deadline [s]; None without one."""
+    if plan.goal.deadline_s is None:
+        return None
+    return _deadline_begins_s(ledger) + plan.goal.deadline_s - _spent_before_s(ledger)
 
 
 def _sample_result(wanted: SampleRequest, answer: PeakAnswer, gang: str = "") -> SampleResult:
     return SampleResult(wanted.sample, answer.deciding, wanted.seeded_from, gang)
 
 
-def _surface(plan: SurfacePlan, results: Sequence[SampleResult]) -> SurfaceResult:
-    """Return the surface of a mapping that is over."""
-    searched = {result.sample for result in results}
-    at_deadline = len(searched) < plan.goal.samples
-    return surface_of(plan.goal, results, at_deadline=at_deadline)
-
-
-def _failed_answer(
-    plan: SurfacePlan, number: int, wanted: SampleRequest, end: TaskEnd
+def _answer_of(
+    plan: SurfacePlan, number: int, wanted: SampleRequest, ledger: Ledger, end: TaskEnd
 ) -> PeakAnswer:
-    """Return the answer of a search that failed in every attempt, from the last gang's study.
+    """Return the answer of a search that has ended; of one that failed in every attempt of a pool
+    from the last gang's study.
 
     Raises BenchError if the attempts were void for another reason.
     """
-    if end.failure is not None and end.study.exists():
+    answer = _recorded_answer(plan, number, wanted, ledger)
+    if answer is None and end.failure is not None and end.study.exists():
         with contextlib.closing(Study.open_to_read(end.study)) as study:
             answer = _recorded_answer(plan, number, wanted, Ledger(study, 1))
-        if answer is not None:
-            return answer
+    if answer is not None:
+        return answer
     assert end.gave_up is not None, "a recorded task has an answer"
     raise end.gave_up
 
@@ -356,9 +365,13 @@ def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
     return {int(one.place): one.gang for one in _parts(ledger)}
 
 
-def _held_s(ledger: Ledger, count: int) -> float:
-    """Return the time for which the first searches of a pool held their gangs [s]."""
-    return sum(one.held_ns for one in _parts(ledger) if int(one.place) <= count) / 1e9
+def _held_s(ledger: Ledger, count: int) -> float | None:
+    """Return the time for which the first searches of a pool held their gangs [s]; None without a
+    pool."""
+    parts = _parts(ledger)
+    if not parts:
+        return None
+    return sum(one.held_ns for one in parts if int(one.place) <= count) / 1e9
 
 
 def recorded_surface(plan: SurfacePlan, ledger: Ledger) -> SurfaceResult:
