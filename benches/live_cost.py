@@ -32,7 +32,6 @@ from pathlib import Path
 from watching_cost import line
 
 from benchwright.cli.live import VIEWER
-from benchwright.core.plan import TestPlan
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.preparation import exec_environment, prepare_command, rehearse
@@ -40,7 +39,6 @@ from benchwright.run.test import RunningTest
 from benchwright.run.viewer import Viewer
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest
-from benchwright.suite.plan import PlannedTest
 from benchwright.trial.bench import LocalBench
 
 WORK = {
@@ -79,15 +77,13 @@ class Side:
 
     def __init__(self, place: Path, argv: tuple[str, ...], bench: LocalBench) -> None:
         prepared = prepare_command(CommandRequest(command=argv), str(place), ["bench"])
-        self.plan: TestPlan = next(
-            item.plan for item in rehearse(prepared) if isinstance(item, PlannedTest)
-        )
+        (self.plan,) = rehearse(prepared).tests
         self.study = Study.create_or_open(place)
         ledger = Ledger(self.study, self.study.begin_session(prepared.info))
         self.viewer = Waits(self.study.path)
         performer = Performer(
             bench,
-            exec_environment(prepared, self.study.path),
+            exec_environment(prepared.info, self.study.path),
             self.study.path,
             ledger.session,
             viewer=self.viewer,

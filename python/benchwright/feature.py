@@ -197,6 +197,12 @@ def feature_of(command: str) -> str:
     return next((row.name for row in TABLE if command in (*row.commands, *row.programs)), "")
 
 
+def owner_of(command: str) -> Feature | None:
+    """Return the feature that a command of `bw`, or a program beside it, belongs to; None for one of
+    the core, and if the feature is not installed."""
+    return feature(feature_of(command))
+
+
 @cache
 def features() -> tuple[Feature, ...]:
     """Return the installed features whose needs are installed too, in the order of `TABLE`."""

@@ -322,6 +322,15 @@ def test_a_key_of_a_thousand_dots_is_a_placed_mistake(tmp_path: Path) -> None:
             suite_of(tmp_path / "s.toml", f"name = 's'\n{text}")
 
 
+def test_a_suite_is_rehearsed_before_it_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "s.ap"
+    path.write_text("VAR N=x\nFOREACH F a b\nTEST %F% %N%\nEXEC x\nDONE\nDONE")
+    with pytest.raises(InputError) as caught:
+        rehearse(prepare_suite(str(path), [], str(tmp_path / "study"), []))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.line) == ("suite-test-arguments", 3)
+
+
 def test_more_samples_than_anyone_runs_are_counted_and_refused(tmp_path: Path) -> None:
     factors = "".join(f"f{n} = ['1..100']\n" for n in range(8))
     path = tmp_path / "s.toml"

@@ -194,8 +194,3 @@ def test_a_define_that_nothing_reads() -> None:
     found = mistakes("VAR NTHREADS=3\nECHO %NTHREADS%", defines={"NTHREAD": "1"})
     assert (found[0].code, found[0].file) == ("suite-unused-define", "-D")
     assert "NTHREADS" in found[0].hint
-
-
-def test_a_suite_is_rehearsed_before_it_is_run() -> None:
-    found = mistakes("VAR N=x\nFOREACH F a b\nTEST %F% %N%\nEXEC x\nDONE\nDONE")
-    assert (found[0].code, found[0].line) == ("suite-test-arguments", 3)

@@ -150,12 +150,13 @@ def run(arguments: argparse.Namespace) -> int:
         from benchwright.run.checkouts import prepare
 
         prepare(request.checkouts, lambda line: print(line, file=sys.stderr))
-    rehearse(prepared)
+    prepared = rehearse(prepared)
     if not arguments.setup:
         refuse_missing(servers_of(prepared.info))
-    from benchwright.cli.session_output import run_prepared
+    from benchwright.cli.session_output import start
+    from benchwright.run.session import ProgramExperiment
 
-    return run_prepared(prepared, arguments, verbose=arguments.verbose)
+    return start(ProgramExperiment(prepared), arguments)
 
 
 def _take_commands(arguments: argparse.Namespace) -> None:

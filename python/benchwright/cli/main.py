@@ -21,8 +21,9 @@ from benchwright.cli.parser import (
     not_installed,
     unknown_command,
 )
+from benchwright.core import SESSION_TOKEN
 from benchwright.core.untrusted import visible_lines
-from benchwright.feature import feature, feature_of, features
+from benchwright.feature import feature_of, features, owner_of
 from benchwright.inputs.options import Option, add_option
 
 # The commands, and the mapping of errors to exit codes.
@@ -31,8 +32,6 @@ from benchwright.inputs.options import Option, add_option
 # input; 3 undecided; 130 interrupted, resumable.
 
 
-_SESSION = "BW_SESSION"
-"""Set for every process of a session."""
 _VERSION = Option(
     "print the version and exit", flag="--version", short="-V", prints=f"bw {__version__}"
 )
@@ -84,7 +83,7 @@ def _configured(argv: Sequence[str]) -> tuple[list[str], list[ConfigFile]]:
         return words, []
     # Help is printed even if a file has mistakes.
     is_without = {"-h", "--help"} & set(before) or not words or words[0] in WITHOUT
-    return words, [] if is_without or _SESSION in os.environ else config_files()
+    return words, [] if is_without or SESSION_TOKEN in os.environ else config_files()
 
 
 def getstats(argv: Sequence[str] | None = None) -> int:
@@ -99,7 +98,7 @@ def graphit(argv: Sequence[str] | None = None) -> int:
 
 def _program(name: str, argv: Sequence[str] | None) -> int:
     """Run a program beside `bw`, which packaging/data/scripts starts, with these arguments."""
-    owner = feature(feature_of(name))
+    owner = owner_of(name)
     if owner is None:
         terminal.prepare()
         print(not_installed(name), file=sys.stderr)
@@ -126,10 +125,10 @@ def parser(named: Sequence[str] = tuple(SUMMARIES), *, listed: bool = True) -> C
 
 def _parser_of(name: str) -> Callable[[Any], None]:
     """Return the function that adds a command's parser; imports only that command's module."""
-    if owner := feature_of(name):
-        installed = feature(owner)
-        assert installed is not None
-        return installed.add_parser(name)
+    if feature_of(name):
+        owner = owner_of(name)
+        assert owner is not None
+        return owner.add_parser(name)
     # Literal imports, so that mypy and grep find them.
     match name:
         case "run":
@@ -208,7 +207,7 @@ def _status_of(
     on_error: Callable[[Exception], None] | None,
 ) -> int:
     # Inside a session it would be measured.
-    is_outside = _SESSION not in os.environ
+    is_outside = SESSION_TOKEN not in os.environ
     undone = (
         [found for one in features() for found in one.before_command(argv)] if is_outside else []
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchwright.feature import feature, feature_of
+from benchwright.feature import owner_of
 
 _OF_TRIALS = {
     "-w": "--warmup 3",
@@ -70,7 +70,7 @@ _OF_COMPARE = {
 
 def hints_of(command: str, unknown: Sequence[str]) -> list[str]:
     """Return a hint for each unknown option of a command that another tool has."""
-    owner = feature(feature_of(command))
+    owner = owner_of(command)
     own = {"run": _OF_RUN, "compare": _OF_COMPARE}.get(command, {})
     foreign = own if owner is None else owner.options_of_other_tools(command)
     said = dict.fromkeys(word.partition("=")[0] for word in unknown)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchwright.core.untrusted import visible_lines
-from benchwright.feature import SUITE_SUFFIXES, feature, feature_of
+from benchwright.feature import SUITE_SUFFIXES, feature_of, owner_of
 from benchwright.inputs.options import DECLARED
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ def summary_of(name: str) -> str:
 
 def is_installed(name: str) -> bool:
     """Return whether a command of `SUMMARIES` is installed, with the feature that it belongs to."""
-    owner = feature_of(name)
-    return not owner or feature(owner) is not None
+    return not feature_of(name) or owner_of(name) is not None
 
 
 def not_installed(name: str) -> str:

@@ -11,7 +11,7 @@ from benchwright.cli.live import live_port, live_view
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import LiveOptions
 from benchwright.core.plan import command_word
-from benchwright.feature import feature, feature_of
+from benchwright.feature import owner_of
 from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json, Quiet, Verbose
 
@@ -59,9 +59,8 @@ def resume(arguments: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from benchwright.cli.session_output import tests_to_resume
+    from benchwright.cli.session_output import experiment_of, output_of
     from benchwright.core.errors import StudyError
-    from benchwright.feature import session_kind
     from benchwright.run.checkpoint import study_of
     from benchwright.run.runner import OutputOptions, resume_session
     from benchwright.study.journal import Study
@@ -85,19 +84,11 @@ def resume(arguments: argparse.Namespace) -> int:
         options = OutputOptions(
             json=request.json, quiet=request.quiet, verbose=request.verbose, here=here
         )
-        kind = session_kind(stored.info.kind)
-        open_to_resume = tests_to_resume if kind is None else kind.open_to_resume
-        opened = open_to_resume(stored.info, options)
+        experiment = experiment_of(stored.info)
+        output = output_of(experiment, options)
         with live_view(place, port):
-            status = resume_session(
-                opened.experiment,
-                study,
-                stored,
-                opened.output,
-                notes=opened.notes,
-                undone=arguments.undone,
-            )
-    owner = feature(feature_of(command_word(stored.info.arguments)))
+            status = resume_session(experiment, study, stored, output, undone=arguments.undone)
+    owner = owner_of(command_word(stored.info.arguments))
     if owner is None:
         return status
     return owner.status_of_resumed(here / study.path, stored.number, stored.info, status)

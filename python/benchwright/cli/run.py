@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,7 @@ from benchwright.inputs.options import Option, Text, add_options, given, request
 from benchwright.suite.command_line import CommandRequest
 
 if TYPE_CHECKING:
+    from benchwright.core.plan import TestPlan
     from benchwright.run.preparation import PreparedProgram
     from benchwright.suite.plan import Planned
     from benchwright.suite.program import Baseline, Program
@@ -136,8 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
     begun = BegunSession(info, prepared.program.tables, prepared, suite)
     info = with_features_options(begun, arguments, "run")
     prepared = msgspec.structs.replace(prepared, info=info)
-    planned = rehearse(prepared)
-    prepared = _with_baseline(prepared, planned, arguments.baseline)
+    prepared = _with_baseline(rehearse(prepared), arguments.baseline)
     _check_tables(prepared.program)
     for name in unused_factors(prepared.program.steps):
         print(
@@ -146,17 +147,18 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if arguments.check:
-        for why in _missing_programs(prepared, planned):
+        for why in _missing_programs(prepared):
             hint = "a warning only, because an earlier command may make it"
             print(f"bw: warning: {why}\n  = {hint}", file=sys.stderr)
         print(f"bw: {suite or 'the command'}: no mistakes found", file=sys.stderr)
         return 0
     if arguments.plan:
-        return _print_plan(arguments, planned, suite)
-    _refuse_missing_servers(prepared, planned)
-    from benchwright.cli.session_output import run_prepared
+        return _print_plan(arguments, prepared.planned or (), suite)
+    _refuse_missing_servers(prepared)
+    from benchwright.cli.session_output import start
+    from benchwright.run.session import ProgramExperiment
 
-    return run_prepared(prepared, arguments, verbose=arguments.verbose)
+    return start(ProgramExperiment(prepared), arguments)
 
 
 def _suite_of(arguments: argparse.Namespace) -> str | None:
@@ -218,23 +220,19 @@ def _resume(arguments: argparse.Namespace, file: str) -> int:
     return resume(arguments)
 
 
-def _refuse_missing_servers(prepared: PreparedProgram, planned: list[Planned]) -> None:
+def _refuse_missing_servers(prepared: PreparedProgram) -> None:
     """Raise InputError for named servers that do not run.
 
     Not raised if a test has PRESETUP or SETUP commands, which may start the servers.
     """
     from benchwright.run.watching import refuse_missing, servers_of
-    from benchwright.suite.plan import PlannedTest
 
-    plans = [item.plan for item in planned if isinstance(item, PlannedTest)]
-    if any(plan.phases.presetup or plan.phases.setup for plan in plans):
+    if any(plan.phases.presetup or plan.phases.setup for plan in prepared.tests):
         return
     refuse_missing(servers_of(prepared.info, prepared.program.servers))
 
 
-def _with_baseline(
-    prepared: PreparedProgram, planned: list[Planned], option: str | None
-) -> PreparedProgram:
+def _with_baseline(prepared: PreparedProgram, option: str | None) -> PreparedProgram:
     """Return the program with what its ratios refer to, of the option or of the suite, stored in
     its session. Raises InputError for a name that no test has."""
     from benchwright.inputs.mistakes import Where
@@ -246,13 +244,13 @@ def _with_baseline(
         wish = Baseline(option, Where("--baseline", text=option))
     if wish is None or wish.text == "first":
         return prepared
-    text = wish.text if wish.text == "best" else _named_test(wish, planned)
+    text = wish.text if wish.text == "best" else _named_test(wish, prepared.tests)
     options = {**prepared.info.options, BASELINE_OPTION: text}
     info = msgspec.structs.replace(prepared.info, options=options)
     return msgspec.structs.replace(prepared, info=info)
 
 
-def _named_test(wish: Baseline, planned: list[Planned]) -> str:
+def _named_test(wish: Baseline, planned: Sequence[TestPlan]) -> str:
     """Return the stored name of the test that is named: as stored, in short, or by its command.
 
     Raises InputError for a name that no test has.
@@ -261,13 +259,8 @@ def _named_test(wish: Baseline, planned: list[Planned]) -> str:
     from benchwright.inputs.mistakes import mistake
     from benchwright.inputs.toml_table import one_of_words
     from benchwright.report.answer import short_names
-    from benchwright.suite.plan import PlannedTest
 
-    plans = {
-        one.plan.name: one.plan
-        for one in planned
-        if isinstance(one, PlannedTest) and one.plan.arm is None
-    }
+    plans = {plan.name: plan for plan in planned if plan.arm is None}
     tests = [TestResult(name, sample=plan.sample, plan=plan) for name, plan in plans.items()]
     shown = dict(zip(short_names(tests), plans, strict=True))
     if wish.text in plans:
@@ -282,17 +275,14 @@ def _named_test(wish: Baseline, planned: list[Planned]) -> str:
     raise mistake(wish.where, code, f"there is no test {wish.text!r}", hint)
 
 
-def _missing_programs(prepared: PreparedProgram, planned: list[Planned]) -> list[str]:
+def _missing_programs(prepared: PreparedProgram) -> list[str]:
     """Return why programs of the tests' commands cannot be started now, each once."""
-    from benchwright.suite.plan import PlannedTest
     from benchwright.trial.programs import program_of, program_problem
 
     found: dict[str, None] = {}
-    for one in planned:
-        if not isinstance(one, PlannedTest):
-            continue
-        around = {**prepared.environment, **dict(one.plan.environment)}
-        phases = one.plan.phases
+    for plan in prepared.tests:
+        around = {**prepared.environment, **dict(plan.environment)}
+        phases = plan.phases
         for command in (*phases.presetup, *phases.setup, *phases.exec, *phases.cleanup):
             name = program_of(command.argv)
             if name and (why := program_problem(name, around.get("PATH"), prepared.info.directory)):
@@ -345,7 +335,7 @@ def _refuse_command_options(arguments: argparse.Namespace, suite: str) -> None:
         )
 
 
-def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
+def _without_fast_fail(planned: Sequence[Planned]) -> list[Planned]:
     """Return a plan without FASTFAIL, which TOML suites and commands do not contain as a step."""
     from benchwright.suite.plan import PlannedStep
 
@@ -353,7 +343,9 @@ def _without_fast_fail(planned: list[Planned]) -> list[Planned]:
     return [item for item in planned if item != hidden]
 
 
-def _print_plan(arguments: argparse.Namespace, planned: list[Planned], suite: str | None) -> int:
+def _print_plan(
+    arguments: argparse.Namespace, planned: Sequence[Planned], suite: str | None
+) -> int:
     from benchwright.report.plan import plan_document, plan_lines
 
     if arguments.json:

@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from benchwright.cli.terminal import is_without_reader, silence_stdout, warn
 from benchwright.core.progress import progress_display
 from benchwright.core.quantity import finite
+from benchwright.feature import session_kind
 from benchwright.report.progress import SessionProgress
-from benchwright.run.preparation import PreparedProgram, comparison_request
+from benchwright.run.preparation import comparison_request, prepare_again
 from benchwright.run.session import ProgramExperiment
 
 if TYPE_CHECKING:
@@ -25,17 +26,9 @@ if TYPE_CHECKING:
     from benchwright.core.notice import NoticeResult
     from benchwright.report.answer import SessionAnswer
     from benchwright.run.notices import NoticeContents
-    from benchwright.run.runner import (
-        Experiment,
-        OpenedSession,
-        OutputOptions,
-        SessionOutput,
-        SessionResult,
-    )
+    from benchwright.run.runner import Experiment, OutputOptions, SessionOutput, SessionResult
     from benchwright.run.test import RunningTest
     from benchwright.study.journal import SessionInfo
-
-OutputT = TypeVar("OutputT", bound="SessionOutput")
 
 
 @contextlib.contextmanager
@@ -132,49 +125,32 @@ class ProgramOutput(TerminalOutput):
 _NOTICE_WIDTH = 100
 
 
-def run_prepared(prepared: PreparedProgram, arguments: Namespace, *, verbose: bool = False) -> int:
-    """Run a program as a new session of the study in `arguments`; return the exit code."""
-    experiment = ProgramExperiment(prepared)
-    options = options_of_output(arguments, verbose=verbose)
-    return run_new(experiment, ProgramOutput(experiment, options), arguments)
-
-
-def options_of_output(arguments: Namespace, *, verbose: bool | None = None) -> OutputOptions:
-    """Return what the user wants to see; `verbose`: instead of the option's."""
-    from benchwright.run.runner import OutputOptions
-
-    return OutputOptions(
-        json=arguments.json,
-        quiet=arguments.quiet,
-        verbose=arguments.verbose if verbose is None else verbose,
-    )
-
-
-def run_new(experiment: Experiment[OutputT], output: OutputT, arguments: Namespace) -> int:
+def start(experiment: Experiment[Any], arguments: Namespace) -> int:
     """Run an experiment as a new session of the study in `arguments`; return the exit code."""
     from benchwright.cli.live import live_port, live_view
-    from benchwright.run.runner import run_session
+    from benchwright.run.runner import OutputOptions, run_session
 
-    study, undone = Path(arguments.study), arguments.undone
+    study = Path(arguments.study)
+    options = OutputOptions(json=arguments.json, quiet=arguments.quiet, verbose=arguments.verbose)
+    output = output_of(experiment, options)
     with live_view(study, live_port(arguments)):
-        return run_session(experiment, study, output, undone=undone)
+        return run_session(experiment, study, output, undone=arguments.undone)
 
 
-def tests_to_resume(info: SessionInfo, options: OutputOptions) -> OpenedSession:
-    """Return a stored session of tests ready to be resumed, with its checkouts prepared."""
-    import sys
+def experiment_of(info: SessionInfo) -> Experiment[Any]:
+    """Return the experiment of a stored session. Raises InputError for a package that it needs and
+    that is not installed."""
+    kind = session_kind(info.kind)
+    return ProgramExperiment(prepare_again(info)) if kind is None else kind.experiment(info)
 
-    from benchwright.run.preparation import prepare_again
-    from benchwright.run.runner import OpenedSession
 
-    prepared = prepare_again(info)
-    compared = comparison_request(prepared.info)
-    if compared is not None and compared.checkouts:
-        from benchwright.run.checkouts import prepare
-
-        prepare(compared.checkouts, lambda line: print(line, file=sys.stderr))
-    experiment = ProgramExperiment(prepared)
-    return OpenedSession(experiment, ProgramOutput(experiment, options))
+def output_of(experiment: Experiment[Any], options: OutputOptions) -> SessionOutput:
+    """Return the output of an experiment."""
+    kind = session_kind(experiment.info.kind)
+    if kind is not None:
+        return kind.output(experiment, options)
+    assert isinstance(experiment, ProgramExperiment), "the core's own kind of session"
+    return ProgramOutput(experiment, options)
 
 
 def _results(answer: SessionAnswer) -> Iterator[NoticeResult]:

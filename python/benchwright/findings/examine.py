@@ -20,7 +20,7 @@ from benchwright.core.plan import (
 )
 from benchwright.core.results import Figure, Finding, Severity, states
 from benchwright.core.text import epochs_text, list_text, status_text
-from benchwright.feature import COMMAND_FAILED, feature, feature_of, recorded_by
+from benchwright.feature import COMMAND_FAILED, owner_of, recorded_by
 from benchwright.findings.codes import all_codes, in_trials, make_finding
 from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
@@ -210,7 +210,7 @@ def rule_findings(test: TestResult, rules: Sequence[NamedRule]) -> tuple[Finding
 def code_of_failure(command: str) -> str:
     """Return the code of the finding about a trial whose command, of this text, failed."""
     word = own_command(command)
-    owner = feature(feature_of(word))
+    owner = owner_of(word)
     return COMMAND_FAILED if owner is None else owner.code_of_failure(word)
 
 

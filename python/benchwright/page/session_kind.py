@@ -25,7 +25,7 @@ from benchwright.page.document import ReportPart
 from benchwright.report.answer import State
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotTest
-from benchwright.run.runner import Experiment, OpenedSession, OutputOptions
+from benchwright.run.runner import Experiment, OutputOptions, SessionOutput
 from benchwright.study.journal import SessionInfo, StoredSession, Study
 
 
@@ -109,11 +109,15 @@ class SessionKind(Protocol):
     def subject(self, info: SessionInfo) -> str:
         """Return what a session runs, for its notice: the path of its file, or `<peak>`."""
 
-    def open_to_resume(self, info: SessionInfo, options: OutputOptions) -> OpenedSession:
-        """Return a stored session ready to be resumed.
+    def experiment(self, info: SessionInfo) -> Experiment[Any]:
+        """Return the experiment of a session, new or stored.
 
-        Raises InputError for a package that it needs and that is not installed.
+        Raises InputError with all mistakes of its request, and for a package that it needs and that
+        is not installed.
         """
+
+    def output(self, experiment: Experiment[Any], options: OutputOptions) -> SessionOutput:
+        """Return what a person sees of an experiment of this kind."""
 
     def part(
         self,

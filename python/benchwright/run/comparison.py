@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from benchwright.core import SESSION_TOKEN
 from benchwright.core.comparison import (
     ComparisonDesign,
     ComparisonProgress,
@@ -40,7 +41,6 @@ from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.findings import session_findings
 from benchwright.study.keys import EffectKeys, comparison_result_key
 from benchwright.suite.effects import RunComparison
-from benchwright.trial.bench import SESSION_TOKEN
 
 
 def start_comparison(

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright import __version__
+from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import TestPlan
 from benchwright.core.untrusted import shell_text
@@ -24,7 +25,6 @@ from benchwright.suite.command_options import names_with_loops
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program
-from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import (
     COUNTER,
     counter_problem,
@@ -94,22 +94,28 @@ _DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
 
 class PreparedProgram(msgspec.Struct, frozen=True):
-    """A checked program and the environment that it runs in."""
+    """A program and the session that runs it."""
 
     program: Program
     info: SessionInfo
-    defines: dict[str, str]
-    stored_environment: dict[str, str]
+    planned: tuple[Planned, ...] | None = None
+    """What the program would do; None: not rehearsed yet."""
+
+    @property
+    def defines(self) -> dict[str, str]:
+        """The values of -D."""
+        return dict(self.info.defines)
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables that the program and its commands see."""
-        return {**os.environ, **self.stored_environment}
+        return {**os.environ, **stored_environment(self.info)}
 
     @property
-    def token(self) -> str:
-        """The value of BW_SESSION, which identifies this session's processes."""
-        return self.info.options["token"]
+    def tests(self) -> tuple[TestPlan, ...]:
+        """The plans of its tests, and of the arms of its comparisons, in order; of a program that
+        is not rehearsed, none."""
+        return tuple(one.plan for one in self.planned or () if isinstance(one, PlannedTest))
 
 
 def prepare_suite(
@@ -164,8 +170,6 @@ def comparison_request(info: SessionInfo) -> ComparisonRequest | None:
 def prepare_again(info: SessionInfo) -> PreparedProgram:
     """Return the program of a stored session, from the stored texts alone."""
     sources = tuple(SourceFile(path, text) for path, text in info.sources)
-    stored = msgspec.json.decode(info.options["environment"], type=dict[str, str])
-    defines = dict(info.defines)
     if info.program_main == COMMAND_LINE:
         request = msgspec.json.decode(sources[0].text, type=CommandRequest)
         program = program_from_command(request)
@@ -176,25 +180,43 @@ def prepare_again(info: SessionInfo) -> PreparedProgram:
         from benchwright.suite.compile import compile_sources
 
         program = compile_sources(
-            info.program_main, sources, defines=defines, environment={**os.environ, **stored}
+            info.program_main,
+            sources,
+            defines=dict(info.defines),
+            environment={**os.environ, **stored_environment(info)},
         )
-    return PreparedProgram(program, info, defines, stored)
+    return PreparedProgram(program, info)
 
 
-def rehearse(prepared: PreparedProgram) -> list[Planned]:
-    """Return what the program would do, after a check that its hooks exist, and its programs
-    where that can be checked before anything runs.
+def rehearse(prepared: PreparedProgram) -> PreparedProgram:
+    """Return the program with what it would do, after a check that its hooks exist, and its
+    programs where that can be checked before anything runs.
 
     Raises InputError for mistakes that a dry run shows.
     """
-    planned = describe(prepared.program, defines=prepared.defines, environment=prepared.environment)
-    tests = [item for item in planned if isinstance(item, PlannedTest)]
+    prepared = _planned(prepared)
+    assert prepared.planned is not None
+    tests = [item for item in prepared.planned if isinstance(item, PlannedTest)]
     wrong = _hook_errors(tests, prepared.info.directory)
-    wrong |= _program_errors(prepared, planned)
+    wrong |= _program_errors(prepared, prepared.planned)
     wrong |= _counter_errors(tests)
     if wrong:
         raise InputError(list(wrong.values()))
-    return planned
+    return prepared
+
+
+def rehearsed_again(prepared: PreparedProgram) -> PreparedProgram:
+    """Return the program of a resumed session with what it would do, if a dry run finds no mistake:
+    it was checked when the session started, and the environment may have changed."""
+    try:
+        return _planned(prepared)
+    except InputError:
+        return prepared
+
+
+def _planned(prepared: PreparedProgram) -> PreparedProgram:
+    planned = describe(prepared.program, defines=prepared.defines, environment=prepared.environment)
+    return msgspec.structs.replace(prepared, planned=tuple(planned))
 
 
 def _hook_errors(tests: Sequence[PlannedTest], directory: str) -> dict[str, Diagnostic]:
@@ -260,25 +282,19 @@ def _diagnostic_at(item: PlannedTest, code: str, message: str, hint: str = "") -
     return Diagnostic(code, message, hint, place.file, place.line, place.column, place.text)
 
 
-def exec_environment(prepared: PreparedProgram, study: Path) -> ExecEnvironment:
-    """Return the environment of every command of the session."""
-    ours = {**prepared.stored_environment, SESSION_TOKEN: prepared.token, "BW_STUDY": str(study)}
-    return ExecEnvironment(prepared.info.directory, tuple(ours.items()))
+def exec_environment(info: SessionInfo, study: Path) -> ExecEnvironment:
+    """Return the environment of every command of a session."""
+    ours = {
+        **stored_environment(info),
+        SESSION_TOKEN: info.options["token"],
+        "BW_STUDY": str(study),
+    }
+    return ExecEnvironment(info.directory, tuple(ours.items()))
 
 
-def planned_tests(prepared: PreparedProgram) -> tuple[TestPlan, ...]:
-    """Return the plans of a program's tests, and of the arms of its comparisons, in order.
-
-    A suite's tests are known only once its variables are, so the program is rehearsed.
-    """
-    try:
-        planned = describe(
-            prepared.program, defines=prepared.defines, environment=prepared.environment
-        )
-    except InputError:
-        # The session was checked when it started; a resume may rehearse in another environment.
-        return ()
-    return tuple(item.plan for item in planned if isinstance(item, PlannedTest))
+def stored_environment(info: SessionInfo) -> dict[str, str]:
+    """Return the variables that a session stores for its commands."""
+    return msgspec.json.decode(info.options["environment"], type=dict[str, str])
 
 
 def parse_defines(words: Sequence[str]) -> dict[str, str]:
@@ -327,7 +343,7 @@ def _prepare(
         options={"token": os.urandom(8).hex(), "environment": msgspec.json.encode(stored).decode()},
         kind="run",
     )
-    return PreparedProgram(program, info, defines, stored)
+    return PreparedProgram(program, info)
 
 
 def _base_environment(study: str) -> dict[str, str]:

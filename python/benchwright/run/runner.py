@@ -143,6 +143,10 @@ class Experiment(Protocol[ListenerT]):
     def tables(self) -> Mapping[str, Any]:
         """What the tables of features in its suite state (`Program.tables`)."""
 
+    def prepare_again(self, note: Callable[[str], None]) -> None:
+        """Make what a resumed session needs and may be gone, and note what has changed since the
+        session started. Raises OperatingError."""
+
     def programs(self) -> Commands:
         """Return the commands whose programs the capture of the machine describes."""
 
@@ -167,15 +171,6 @@ class OutputOptions(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool = False
     here: Path | None = None
     """The directory in which `bw` was called, if that is not the current one."""
-
-
-class OpenedSession(msgspec.Struct, frozen=True):
-    """A stored session ready to be resumed."""
-
-    experiment: Experiment[Any]
-    output: SessionOutput
-    notes: tuple[str, ...] = ()
-    """Shown when it is resumed."""
 
 
 OutputT = TypeVar("OutputT", bound=SessionOutput)
@@ -213,14 +208,14 @@ def resume_session(
     stored: StoredSession,
     output: OutputT,
     *,
-    notes: Sequence[str] = (),
     undone: Sequence[Finding] = (),
 ) -> int:
-    """Resume a stored session; return the exit status. `notes` are shown first.
+    """Resume a stored session; return the exit status.
 
     Raises StudyError if a feature that it uses is not installed.
     """
     check_options(stored.info.options)
+    experiment.prepare_again(output.note)
     study.record_resume(stored.number)
     ended = end_leftovers(stored.info.options["token"])
     recovery = recover(study, stored.number, cause_of_crash(stored.info))
@@ -232,8 +227,6 @@ def resume_session(
         output.note("trials that the crash interrupted are void and will be run again")
     if recovery.restored:
         output.note("restored from the last checkpoint (RESTORE = 1)")
-    for text in notes:
-        output.note(text)
     ledger = Ledger(study, stored.number)
     return _run(experiment, ledger, output, recovery, undone)
 

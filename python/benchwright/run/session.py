@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import functools
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -43,7 +42,13 @@ from benchwright.run.findings import findings_of_session
 from benchwright.run.gangs import Gangs, Task
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer, make_directory
-from benchwright.run.preparation import PreparedProgram, exec_environment, planned_tests
+from benchwright.run.preparation import (
+    PreparedProgram,
+    comparison_request,
+    exec_environment,
+    rehearsed_again,
+    stored_environment,
+)
 from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
 from benchwright.study.export import export_session, export_test
@@ -168,6 +173,8 @@ class ProgramExperiment:
     def __init__(self, prepared: PreparedProgram, only: Collection[str] | None = None) -> None:
         """`only`: the keys of the tests and comparisons to run, as a gang of a pool does; None:
         all."""
+        if prepared.planned is None:
+            prepared = rehearsed_again(prepared)
         self.prepared = prepared
         self.info = prepared.info
         self._only = only
@@ -182,23 +189,27 @@ class ProgramExperiment:
         assert self._session is not None, "it was run"
         return self._session
 
+    def prepare_again(self, note: Callable[[str], None]) -> None:
+        """Make the worktrees of a comparison of commits that are gone. Raises BenchError."""
+        compared = comparison_request(self.info)
+        if compared is not None and compared.checkouts:
+            from benchwright.run.checkouts import prepare
+
+            prepare(compared.checkouts, note)
+
     def programs(self) -> Sequence[tuple[str, ...]]:
         """Return the commands that its tests measure, each once, in order."""
-        found = (command.argv for plan in self._plans for command in plan.phases.exec)
+        found = (command.argv for plan in self.prepared.tests for command in plan.phases.exec)
         return tuple(dict.fromkeys(found))
-
-    @functools.cached_property
-    def _plans(self) -> tuple[TestPlan, ...]:
-        return planned_tests(self.prepared)
 
     def run(self, site: SessionSite, listener: ProgramListener) -> SessionVerdict:
         """Run the program; record how the session ended, and return that."""
         prepared, ledger = self.prepared, site.ledger
-        tests = {plan.name for plan in self._plans if plan.arm is None}
+        tests = {plan.name for plan in prepared.tests if plan.arm is None}
         study = ledger.study.path
         performer = Performer(
             site.bench,
-            exec_environment(prepared, study),
+            exec_environment(prepared.info, study),
             study,
             ledger.session,
             watching=site.watching,
@@ -213,7 +224,7 @@ class ProgramExperiment:
 
         site.stop.pass_to(interrupt)
         make_directory(
-            Path(prepared.stored_environment["TESTROOT"]),
+            Path(stored_environment(self.info)["TESTROOT"]),
             "testroot",
             "the directory TESTROOT,",
             "set TESTROOT to a directory for the tests' files, and run again",

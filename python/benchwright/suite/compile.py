@@ -16,7 +16,6 @@ from typing import Protocol
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.feature import TABLE, features
 from benchwright.inputs.source import LIBRARY, SourceFile, SourceReader
-from benchwright.suite.plan import describe
 from benchwright.suite.program import Program
 from benchwright.suite.toml import compile_toml
 
@@ -58,8 +57,7 @@ def load(
     """Return the program of a suite file; its `sources` are all files that were read.
 
     `library`: the directories that INCLUDE searches last, separated by colons. Raises
-    InputError with all mistakes that static checks find. If they find none, a dry run of the
-    program follows; then InputError has the first mistake of that run.
+    InputError with all mistakes that static checks find. Others show in a dry run (`describe`).
     """
 
     def read(name: str) -> str:
@@ -70,9 +68,7 @@ def load(
                 return reader(posixpath.join(directory, name.removeprefix(LIBRARY)))
         raise FileNotFoundError(name)
 
-    program = _compiled(path, read, defines, environment)
-    describe(program, defines=defines, environment=environment)
-    return program
+    return _compiled(path, read, defines, environment)
 
 
 def compile_sources(

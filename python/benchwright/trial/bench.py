@@ -14,6 +14,7 @@ from typing import IO, Protocol
 
 import msgspec
 
+from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import BenchError
 from benchwright.core.observation import CpuProfile
 from benchwright.core.processes import PROC, is_stopped, process_ids
@@ -79,8 +80,6 @@ class Bench(Protocol):
 # The launcher ends everything when it or `bw` dies (docs/launcher-protocol.md). This code
 # covers the case that all of them were killed at the same moment, or before the launcher
 # could act. Source: proc(5), /proc/PID/environ.
-
-SESSION_TOKEN = "BW_SESSION"
 
 
 def leftover_processes(token: str) -> list[int]:

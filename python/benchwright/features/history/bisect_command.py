@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.cli.compare import run as run_compare
-from benchwright.cli.session_output import ProgramOutput, options_of_output
+from benchwright.cli.session_output import ProgramOutput
 from benchwright.cli.shared_options import with_session_options
 from benchwright.core.comparison import (
     Checkout,
@@ -44,7 +44,7 @@ from benchwright.inputs.options import request_from
 from benchwright.report.documents import encode
 from benchwright.run.checkouts import between, prepare, resolved, subject_of
 from benchwright.run.preparation import comparison_request, prepare_comparison, rehearse
-from benchwright.run.runner import SessionResult, run_session
+from benchwright.run.runner import OutputOptions, SessionResult, run_session
 from benchwright.run.session import ProgramExperiment
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
@@ -159,9 +159,9 @@ class _Bisection:
         prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
         info = with_session_options(prepared.info, arguments)
         prepared = msgspec.structs.replace(prepared, info=info)
-        rehearse(prepared)
-        experiment = ProgramExperiment(prepared)
-        output = _SilentOutput(experiment, options_of_output(arguments, verbose=False))
+        experiment = ProgramExperiment(rehearse(prepared))
+        options = OutputOptions(json=arguments.json, quiet=arguments.quiet)
+        output = _SilentOutput(experiment, options)
         study = Path(arguments.study)
         status = run_session(experiment, study, output, undone=arguments.undone)
         stored = self._stored(request.token)

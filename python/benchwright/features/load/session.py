@@ -17,7 +17,7 @@ from benchwright.cli.live import live_port
 from benchwright.cli.notices import read_notify
 from benchwright.cli.parser import CommandParser
 from benchwright.cli.plot_file import check_plot, write_plot
-from benchwright.cli.session_output import run_prepared
+from benchwright.cli.session_output import start
 from benchwright.cli.shared_options import (
     AboutOptions,
     LiveOptions,
@@ -46,6 +46,7 @@ from benchwright.inputs.mistakes import Where
 from benchwright.inputs.options import add_options, given
 from benchwright.report.documents import encode
 from benchwright.run.preparation import prepare_command, rehearse
+from benchwright.run.session import ProgramExperiment
 from benchwright.run.watching import refuse_missing, servers_of, with_servers
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.command_line import CommandRequest
@@ -158,8 +159,7 @@ def run_in_study(arguments: argparse.Namespace, plan: PreparedLoad, command: str
         info = with_servers(info, (server,))
     prepared = msgspec.structs.replace(prepared, info=info)
     with _errors_in_junit(arguments, target_text(plan.request.target)):
-        rehearse(prepared)
-        status = run_prepared(prepared, arguments, verbose=arguments.verbose)
+        status = start(ProgramExperiment(rehearse(prepared)), arguments)
     if not plan.limits and arguments.junit is None:
         return status
     return status_of_stored(Path(arguments.study), None, info, status)

@@ -266,8 +266,8 @@ def _check(chill_options: ChillOptions, method: str) -> None:
 
 def _reboot(*, confirmed: bool) -> NoReturn:
     """Restart the machine; does not return."""
+    from benchwright.core import SESSION_TOKEN
     from benchwright.features.quiet.chill import reboot
-    from benchwright.trial.bench import SESSION_TOKEN
 
     if not confirmed and SESSION_TOKEN not in os.environ:
         raise argument_error(

@@ -15,6 +15,7 @@ from typing import Annotated
 import msgspec
 
 from benchwright.cli.parser import add_command
+from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import BenchError, Diagnostic, InputError, argument_error
 from benchwright.core.signals import stop_signals
 from benchwright.core.untrusted import regular_bytes, visible_lines
@@ -40,7 +41,7 @@ from benchwright.suite.common_options import Json
 # --------------------------------------------------------------------------------------
 # `bw quiet`: lists settings, shows or restores changes, keeps them, or runs a command.
 
-_SESSION, _STUDY = "BW_SESSION", "BW_STUDY"
+_STUDY = "BW_STUDY"
 _INTERRUPTED = 130
 
 
@@ -188,7 +189,7 @@ def _present(host: Host, directory: Path | None = None) -> report.Status | None:
 
 
 def _restore(quiet_options: QuietOptions) -> int:
-    session = os.environ.get(_SESSION, "")
+    session = os.environ.get(SESSION_TOKEN, "")
     restored = restore_now(Host(), Path(state_directory()), session)
     if quiet_options.json:
         done = report.restore_entry(restored, late=False)
@@ -210,7 +211,7 @@ def _keep(quiet_options: QuietOptions, wanted: QuietSettings) -> int:
         if signal.getsignal(number) == signal.SIG_DFL:
             # The default action would end this process before it reports the changes (`hold`).
             signal.signal(number, signal.default_int_handler)
-    host, session = Host(), os.environ.get(_SESSION, "")
+    host, session = Host(), os.environ.get(SESSION_TOKEN, "")
     owner = _session_process(host) if session else 0
     # Root of the benchmark's processes, for isolation: the session, or the calling shell.
     host.own_pid = owner or os.getppid()

@@ -310,9 +310,8 @@ def begin_search(
     """
     check_plot(arguments.plot, [] if arguments.spec is None else [arguments.spec])
     require_search_extra(kind)
-    from benchwright.cli.session_output import options_of_output, run_new
+    from benchwright.cli.session_output import start
     from benchwright.features.search.experiments import search_experiment
-    from benchwright.features.search.output import search_output
     from benchwright.features.search.session import search_info
 
     info = search_info(kind, request, spec, sys.argv[1:])
@@ -324,5 +323,4 @@ def begin_search(
         info = with_features_options(begun, arguments, kind)
     experiment.info = info
     experiment.check()
-    output = search_output(experiment, arguments.plot, options_of_output(arguments))
-    return run_new(experiment, output, arguments)
+    return start(experiment, arguments)

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from benchwright.core.errors import StudyError
     from benchwright.core.remote import GangClients
     from benchwright.core.resource_use import ResourceUse
+    from benchwright.features.search.session import SearchExperiment
     from benchwright.findings.explanation import Explanation
     from benchwright.page.document import ReportPart
     from benchwright.page.session_kind import SessionKind, SessionOutcome
     from benchwright.report.charts.sheet import Sheet
     from benchwright.report.charts.source import PlotTest
-    from benchwright.run.runner import Experiment, OpenedSession, OutputOptions
+    from benchwright.run.runner import Experiment, OutputOptions, SessionOutput
     from benchwright.study.journal import SessionInfo, StoredSession, Study
 
 
@@ -40,22 +41,19 @@ class SearchKind:
         spec = stored_spec(info)
         return f"<{info.kind}>" if spec is None else spec.path
 
-    def open_to_resume(self, info: SessionInfo, options: OutputOptions) -> OpenedSession:
-        """Return a stored search ready to be resumed; notes that its spec has changed."""
+    def experiment(self, info: SessionInfo) -> SearchExperiment[Any, Any]:
+        """Return the experiment of a search."""
         from benchwright.features.search.command_line import require_search_extra
         from benchwright.features.search.experiments import search_experiment
-        from benchwright.features.search.output import search_output
-        from benchwright.features.search.session import changed_spec
-        from benchwright.run.runner import OpenedSession
 
         require_search_extra(info.kind)
-        experiment = search_experiment(info)
-        changed = changed_spec(info)
-        return OpenedSession(
-            experiment,
-            search_output(experiment, experiment.plot, options),
-            notes=(changed,) if changed else (),
-        )
+        return search_experiment(info)
+
+    def output(self, experiment: Any, options: OutputOptions) -> SessionOutput:
+        """Return the output of a search, which draws the picture that its request asks for."""
+        from benchwright.features.search.output import search_output
+
+        return search_output(experiment, experiment.plot, options)
 
     def part(
         self,

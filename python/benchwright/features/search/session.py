@@ -47,14 +47,12 @@ from benchwright.inputs.mistakes import Where, mistake
 from benchwright.inputs.source import SourceFile
 from benchwright.inputs.template import Template, fill_placeholders
 from benchwright.run.ledger import Ledger
-from benchwright.run.preparation import boot_id
+from benchwright.run.preparation import boot_id, exec_environment
 from benchwright.run.session import SessionVerdict, run_to_end
 from benchwright.run.watching import SERVER_NOT_FOUND, refuse_missing, servers_of
 from benchwright.study.findings import SessionFindings
 from benchwright.study.journal import SessionInfo
-from benchwright.trial.bench import SESSION_TOKEN
 from benchwright.trial.programs import program_problem
-from benchwright.trial.protocol import ExecEnvironment
 from benchwright.watch.named_servers import find_server
 
 if TYPE_CHECKING:
@@ -127,13 +125,6 @@ def changed_spec(info: SessionInfo) -> str:
                 "with its stored text; start a new session for the changed file"
             )
     return ""
-
-
-def search_environment(info: SessionInfo, study: Path) -> ExecEnvironment:
-    """Return the environment of every command of the session."""
-    stored = msgspec.json.decode(info.options["environment"], type=dict[str, str])
-    ours = {**stored, SESSION_TOKEN: info.options["token"], "BW_STUDY": str(study)}
-    return ExecEnvironment(info.directory, tuple(ours.items()))
 
 
 def _search_path(spec: SourceFile | None) -> str:
@@ -435,6 +426,11 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         shared = "; it shares the CPUs with the generator" if implied_server(target) else ""
         return f"{target_text(target)}, not started by bw{shared}; {known}"
 
+    def prepare_again(self, note: Callable[[str], None]) -> None:
+        """Note that the spec has changed."""
+        if changed := changed_spec(self.info):
+            note(changed)
+
     def programs(self) -> Sequence[tuple[str, ...]]:
         """Return no command, because the spec contains the generator's program."""
         return ()
@@ -456,7 +452,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
             config = WorkbenchConfig(
                 spec=self.spec,
                 criteria=self.criteria,
-                around=search_environment(self.info, ledger.study.path),
+                around=exec_environment(self.info, ledger.study.path),
                 logs=ledger.study.path / "logs" / f"s{ledger.session}",
                 seed=self.seed,
                 recorded=ledger.count(is_search_trial),
