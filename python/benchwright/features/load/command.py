@@ -1,6 +1,6 @@
 """`bw load`: issues operations at their intended times, and measures their responses.
 
-Two steps: the user's input (arguments, a workload file) becomes a plan; `load_run.py` runs the
+Two steps: the user's input (arguments, a workload file) becomes a plan; `session.py` runs the
 plan and prints the result.
 """
 

@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -257,9 +257,9 @@ class Conversation:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGINT)
 
-    def pass_on(self, number: int, *, again: bool) -> None:
+    def pass_on(self, number: int) -> None:
         """Pass a signal on; a second one ends the engine."""
-        self.interrupted = True
+        again, self.interrupted = self.interrupted, True
         # poll() would reap it inside a handler; send_signal() checks for itself.
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGKILL if again else number)
@@ -360,7 +360,7 @@ def conversation(request: msgspec.Struct, prefix: Sequence[str] = ()) -> Iterato
     )
     engine = Conversation(process)
     try:
-        with signals_passed_on(engine.pass_on):
+        with stop_signals(engine.pass_on):
             # If the engine ended at once, its exit status shows why: see `died`.
             engine.send(msgspec.json.encode(request))
             if not (isinstance(request, LoadRequest) and request.wait_for_start is True):
@@ -370,25 +370,6 @@ def conversation(request: msgspec.Struct, prefix: Sequence[str] = ()) -> Iterato
                 process.wait(_PATIENCE_S)
     finally:
         end_child(process)
-
-
-class PassOn(Protocol):
-    """Passes a signal on; `again`: it is not the first, so it ends what is left."""
-
-    def __call__(self, number: int, *, again: bool) -> None: ...
-
-
-@contextlib.contextmanager
-def signals_passed_on(pass_on: PassOn) -> Iterator[None]:
-    """Call a function at each interrupt."""
-    seen: list[int] = []
-
-    def received(number: int) -> None:
-        seen.append(number)
-        pass_on(number, again=len(seen) > 1)
-
-    with stop_signals(received):
-        yield
 
 
 # -- Requests with one answer ------------------------------------------------------------

@@ -37,6 +37,7 @@ from benchwright.core.errors import (
     argument_error,
 )
 from benchwright.core.remote import RemoteSettings
+from benchwright.core.signals import stop_signals
 from benchwright.core.text import list_text
 from benchwright.features.load.engine import (
     SCHEMA,
@@ -49,7 +50,6 @@ from benchwright.features.load.engine import (
     decode_line,
     error_of,
     read_lines,
-    signals_passed_on,
 )
 from benchwright.features.load.host_parts import files_of, part_of, with_files
 from benchwright.features.load.request import (
@@ -264,6 +264,10 @@ class _EngineThere(Conversation):
     def __init__(self, host: _Host) -> None:
         super().__init__(host.bench.start_engine())
         self.host = host
+        self.load_answer: LoadAnswer | None = None
+        """The result of its part of a load."""
+        self.lost = ""
+        """Why it has no result."""
 
     def read(self) -> list[bytes | None]:
         """Return the lines that have arrived, with the paths that files have here."""
@@ -407,15 +411,14 @@ class LoadHosts:
         with _Engines(self._hosts, parts) as engines:
             self._engines = engines
 
-            def pass_on(number: int, *, again: bool) -> None:
-                del number
-                if again:
+            def pass_on(_number: int) -> None:
+                if engines.interrupted:
                     engines.kill()
                 else:
                     self.stop()
 
             try:
-                with signals_passed_on(pass_on):
+                with stop_signals(pass_on):
                     if stopped():
                         self.stop()
                     return self._run(request, engines, places, show)
@@ -447,27 +450,28 @@ class LoadHosts:
         started_ns = time.time_ns() + lead_ns
         engines.start([zero_ns + one.offset_ns for one in before])
         engines.collect(_end_ns(request, zero_ns), zero_ns, show)
-        if not engines.answers:
-            first = self._hosts[min(engines.lost)].name
-            raise HostError("host-lost", first, list_text(list(engines.lost.values())))
+        answers = [one.load_answer for one in engines.each if one.load_answer is not None]
+        if not answers:
+            why = list_text([one.lost for one in engines.each])
+            raise HostError("host-lost", self._hosts[0].name, why)
         document = ask_engine(
             MergeRequest(
-                results=tuple(one.document for one in engines.answers.values()),
+                results=tuple(one.document for one in answers),
                 interval_ns=request.interval_ns,
                 interval_histograms=request.interval_histograms is True,
             ),
             dict,
         ).document
         hosts = []
-        for place, host in enumerate(self._hosts):
-            answer = engines.answers.get(place)
+        for engine, offset in zip(engines.each, before, strict=True):
+            host, answer = engine.host, engine.load_answer
             if answer is None:
-                hosts.append(HostResult(host=host.name, lost=engines.lost[place]))
+                hosts.append(HostResult(host=host.name, lost=engine.lost))
                 continue
             after = None
             with contextlib.suppress(BenchError):
                 after = host.clock_offset()
-            hosts.append(_host_result(host.name, answer, request, before[place], after, zero_ns))
+            hosts.append(_host_result(host.name, answer, request, offset, after, zero_ns))
         document |= {
             "schema": SCHEMA,
             "interrupted": engines.interrupted,
@@ -485,13 +489,15 @@ class LoadHosts:
         from benchwright.features.load.samples import merge_samples
 
         lost = rows = 0
-        why = list(engines.lost.values())
+        why = [one.lost for one in engines.each if one.lost]
         parts: list[tuple[str, Path]] = []
         try:
             with tempfile.TemporaryDirectory(dir=into.parent) as directory:
-                for place in sorted(engines.answers):
-                    host = self._hosts[place]
-                    there = engines.answers[place].result.samples
+                for place, engine in enumerate(engines.each):
+                    host, answer = engine.host, engine.load_answer
+                    if answer is None:
+                        continue
+                    there = answer.result.samples
                     assert there is not None, "its request has them"
                     lost += there.lost + there.rows
                     if there.failed:
@@ -574,20 +580,15 @@ class _Engines:
 
     def __init__(self, hosts: Sequence[_Host], parts: Sequence[LoadRequest]) -> None:
         self._hosts, self._parts = hosts, parts
-        self._engines: list[_EngineThere] = []
+        self.each: list[_EngineThere] = []
         self.interrupted = False
         """Whether the user ended the load."""
-        self.answers: dict[int, LoadAnswer] = {}
-        """The results, by the number of the host."""
-        self.lost: dict[int, str] = {}
-        """Why a host has no result."""
 
     def __enter__(self) -> _Engines:
         try:
             for host, part in zip(self._hosts, self._parts, strict=True):
-                engine = _EngineThere(host)
-                self._engines.append(engine)
-                engine.send(msgspec.json.encode(part))
+                self.each.append(_EngineThere(host))
+                self.each[-1].send(msgspec.json.encode(part))
         except BaseException:
             self.__exit__()
             raise
@@ -595,27 +596,27 @@ class _Engines:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        for engine in self._engines:
+        for engine in self.each:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 engine.process.wait(_TICK_S)
             end_session(engine.process)
 
     def stop(self) -> None:
         """Request an early end of the load; safe to call in a signal handler."""
-        for engine in self._engines:
+        for engine in self.each:
             engine.end()
 
     def kill(self) -> None:
         """End all engines without a result."""
-        for engine in self._engines:
+        for engine in self.each:
             engine.end_input()
 
     def wait_until_armed(self, places: InputPositions) -> None:
         """Wait until every engine waits for its start. Raises OperatingError."""
-        waiting = list(self._engines)
+        waiting = list(self.each)
         end_s = time.monotonic() + ARMED_S
         while waiting:
-            read = read_lines(self._engines, end_s - time.monotonic())
+            read = read_lines(self.each, end_s - time.monotonic())
             if not read:
                 late = [one.host.name for one in waiting]
                 message = f"{list_text(late)}: not ready to start after {ARMED_S:g} s"
@@ -631,38 +632,37 @@ class _Engines:
 
     def start(self, zeros_ns: Sequence[int]) -> None:
         """Start each engine at its time, in the clock of its host."""
-        for engine, zero_ns in zip(self._engines, zeros_ns, strict=True):
+        for engine, zero_ns in zip(self.each, zeros_ns, strict=True):
             engine.send(b'{"start_at_ns":%d}' % zero_ns)
 
     def collect(self, until_ns: int | None, zero_ns: int, show: ShowTime) -> None:
         """Wait for all results; without that of one host, end the others."""
-        waiting = dict(enumerate(self._engines))
+        waiting = list(self.each)
         while waiting:
-            read = read_lines(tuple(waiting.values()), _TICK_S)
+            read = read_lines(waiting, _TICK_S)
             if not read:
                 now_ns = time.monotonic_ns()
                 show(max(0, now_ns - zero_ns))
                 if until_ns is not None and now_ns > until_ns:
-                    late = f"no result {_PATIENCE_S:.0f} s after the end"
-                    for place, engine in waiting.items():
-                        self.lost[place] = f"{engine.host.name}: {late}"
+                    for engine in waiting:
+                        late = f"no result {_PATIENCE_S:.0f} s after the end"
+                        engine.lost = f"{engine.host.name}: {late}"
                     return
             for engine, line in read:
-                place = self._engines.index(engine)
-                if place not in waiting:
+                if engine not in waiting:
                     # The end of its output, after its answer.
                     continue
                 said = None if line is None else decode_line(line)
                 if isinstance(said, EngineAnswer):
-                    self.answers[place] = said
+                    engine.load_answer = said
                 elif isinstance(said, EngineFault):
-                    self.lost[place] = f"{engine.host.name}: {said.message}"
+                    engine.lost = f"{engine.host.name}: {said.message}"
                 elif said is None:
-                    self.lost[place] = engine.died().message
+                    engine.lost = engine.died().message
                 else:
                     continue
-                del waiting[place]
-                if place in self.lost:
+                waiting.remove(engine)
+                if engine.lost:
                     self.stop()
 
 
