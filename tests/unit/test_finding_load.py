@@ -10,9 +10,9 @@ import pytest
 
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_ns_text
-from benchwright.features.load.findings import load_findings
+from benchwright.features.load.findings import doubts_of_trial, load_findings
 from benchwright.features.load.types import EngineResult, LoopModel, TimeDistribution
-from benchwright.findings.thresholds import LATE_NS
+from benchwright.findings.thresholds import LATE_NS, NOT_OFFERED
 
 SOUND = Path(__file__).parents[1] / "golden" / "load" / "result.json"
 OPEN = LoopModel(open=True, closed=False)
@@ -302,15 +302,6 @@ def test_the_law_of_an_idle_target_and_of_an_older_engine_is_no_doubt() -> None:
         assert "little-law" not in doubts(found, CLOSED)
 
 
-def test_ends_and_messages_that_belong_to_nothing() -> None:
-    found = document()
-    found["counts"] |= {"stray": 1, "undeliverable": 2_000}
-    told = doubts(found)
-    assert told["stray-completions"].severity is Severity.SERIOUS
-    assert told["stray-completions"].evidence.startswith("1 completion of ")
-    assert told["undeliverable-messages"].evidence.startswith("2,000 messages to ")
-
-
 def test_the_measurement_itself() -> None:
     found = document()
     found["clock"] = {"source": "monotonic", "drift_ppm": -120.0, "absent": "no TSC"}
@@ -325,29 +316,11 @@ def test_the_measurement_itself() -> None:
     assert "load-interrupted" in told
 
 
-def test_a_counter_that_the_kernel_left_is_doubted() -> None:
-    found = document()
-    found["clock"]["unsound"] = "the kernel's clock source is 'hpet', not 'tsc'"
-    told = doubts(found)["clock-unsound"]
-    assert told.severity is Severity.WARNING
-    assert told.evidence.endswith("the kernel's clock source is 'hpet', not 'tsc'")
-
-
 def test_few_samples_name_the_percentiles() -> None:
     found = document()
     found["kinds"]["all"]["response_ns"]["count"] = 10_000
     evidence = doubts(found)["few-samples-for-percentile"].evidence
     assert evidence == "of 10,000 operations there are 1 beyond p99.99"
-
-
-def test_a_closed_loop_says_what_it_leaves_out() -> None:
-    assert "coordinated omission" in doubts(document(), CLOSED)["closed-loop"].evidence
-
-
-def test_lines_that_were_skipped() -> None:
-    found = document()
-    found["traces"] = [{"path": "a.load", "operations": 10, "skipped_lines": 2}]
-    assert "2 lines of a.load" in doubts(found)["trace-lines-skipped"].evidence
 
 
 def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
@@ -422,49 +395,100 @@ def test_times_in_words() -> None:
     assert words == ["0 s", "999 ns", "1 us", "1 ms", "1.23 ms", "61 s"]
 
 
-def test_a_run_that_its_backlog_ended_says_so() -> None:
-    found = document() | {"stopped": "backlog"}
-    found["counts"] |= {"waiting": 10_000_001}
-    one = doubts(found)["backlog-limit"]
-    assert one.severity is Severity.SERIOUS
-    assert "10,000,001 operations waited for a free slot" in one.evidence
+def test_a_closed_loop_says_what_it_leaves_out() -> None:
+    assert "coordinated omission" in doubts(document(), CLOSED)["closed-loop"].evidence
 
 
-def test_answers_that_nobody_asked_for_are_a_doubt() -> None:
+# -- one figure, one doubt ---------------------------------------------------------------
+
+UDP = {"kind": "udp", "timeouts": 3, "late_replies": 3}
+TLS = {"version": "TLSv1.3", "cipher": "x"}
+TIMER = "the kernel's clock source is 'hpet', not 'tsc'"
+SKIPPED = [{"path": "a.load", "operations": 10, "skipped_lines": 2}]
+
+
+@pytest.mark.parametrize(
+    ("member", "changes", "code", "severity", "part"),
+    [
+        ("counts", {"stray": 1}, "stray-completions", Severity.SERIOUS, "1 completion of "),
+        ("counts", {"undeliverable": 2_000}, "undeliverable-messages", None, "2,000 messages to "),
+        (
+            "counts",
+            {"waiting": 10_001},
+            "backlog-limit",
+            Severity.SERIOUS,
+            "10,001 operations wait",
+        ),
+        ("clock", {"unsound": TIMER}, "clock-unsound", Severity.WARNING, TIMER),
+        ("target", {"unrequested": 1}, "unrequested-answers", None, "1 connection "),
+        ("target", UDP | {"unrequested": 2}, "unrequested-answers", None, "2 datagrams arrived"),
+        ("target", UDP | {"late_errors": 5}, "undelivered-datagrams", None, "5 errors "),
+        ("target", {"unknown_replies": 3}, "unrequested-answers", None, "no call: 3"),
+        ("target", {"verifier_changes": 2}, "server-restarted", None, "changed 2 times"),
+        (
+            "target",
+            {"tls": TLS | {"verified": False}},
+            "certificate-not-verified",
+            Severity.NOTE,
+            "",
+        ),
+        ("", {"traces": SKIPPED}, "trace-lines-skipped", None, "2 lines of a.load"),
+    ],
+)
+def test_a_figure_is_doubted(
+    member: str, changes: dict[str, Any], code: str, severity: Severity | None, part: str
+) -> None:
     found = document()
-    found["target"] |= {"unrequested": 1}
-    assert "1 connection " in doubts(found)["unrequested-answers"].evidence
+    found["stopped"] = "backlog" if code == "backlog-limit" else None
+    changed = found[member] if member else found
+    changed |= changes
+    one = doubts(found)[code]
+    assert severity in (None, one.severity)
+    assert part in one.evidence
 
 
-def test_datagrams_that_no_operation_waits_for_and_undelivered_ones_are_doubts() -> None:
-    found = document()
-    found["target"] |= {"kind": "udp", "unrequested": 2, "late_errors": 5}
-    found["target"] |= {"timeouts": 3, "late_replies": 3}
-    told = doubts(found)
-    assert "2 datagrams arrived" in told["unrequested-answers"].evidence
-    assert "5 errors " in told["undelivered-datagrams"].evidence
+@pytest.mark.parametrize(
     # A late reply is known for what it is.
-    found["target"] |= {"unrequested": 0, "late_errors": 0}
-    assert not {"unrequested-answers", "undelivered-datagrams"} & doubts(found).keys()
-
-
-def test_a_changed_write_verifier_is_a_restart_of_the_server() -> None:
+    "target",
+    [UDP, {"verifier_changes": 0}, {"tls": TLS | {"verified": True}}],
+)
+def test_a_figure_is_not_doubted(target: dict[str, Any]) -> None:
     found = document()
-    found["target"] |= {"verifier_changes": 0}
-    assert "server-restarted" not in doubts(found)
-    found["target"] |= {"verifier_changes": 2}
-    assert "changed 2 times" in doubts(found)["server-restarted"].evidence
+    found["target"] |= target
+    assert doubts(found) == {}
 
 
-def test_a_certificate_that_was_not_verified_is_noted() -> None:
+# -- a trial of a search -------------------------------------------------------------------
+
+MISSED = round(499_900 * NOT_OFFERED) + 1
+
+
+@pytest.mark.parametrize(
+    ("lateness_ms", "counts", "limits_s", "codes"),
+    [
+        (3, {}, (0.04,), ()),
+        (5, {}, (0.04,), ("generator-late",)),
+        (5, {}, (0.1, 0.04), ("generator-late",)),
+        # Without limits, the p99 of the responses counts: 20 ms.
+        (1.9, {}, (), ()),
+        (2.1, {}, (), ("generator-late",)),
+        (0, {"skipped": MISSED}, (), ("generator-behind",)),
+        (0, {"skipped": MISSED - 2}, (), ()),
+        (0, {"starved": MISSED}, (), ("generator-behind",)),
+        (0, {"issued": 499_900 - MISSED}, (), ("generator-behind",)),
+        # The target had no capacity for them.
+        (0, {"issued": 499_900 - MISSED, "held": 1}, (), ()),
+        (0, {"issued": 499_900 - MISSED, "dropped": 1}, (), ()),
+    ],
+)
+def test_a_trial_of_a_search_is_doubted(
+    lateness_ms: float, counts: dict[str, int], limits_s: tuple[float, ...], codes: tuple[str, ...]
+) -> None:
     found = document()
-    found["target"] |= {"tls": {"version": "TLSv1.3", "cipher": "x", "verified": False}}
-    assert doubts(found)["certificate-not-verified"].severity is Severity.NOTE
-    found["target"]["tls"]["verified"] = True
-    assert "certificate-not-verified" not in doubts(found)
-
-
-def test_replies_to_no_call_are_unrequested() -> None:
-    found = document()
-    found["target"] |= {"unknown_replies": 3}
-    assert "no call: 3" in doubts(found)["unrequested-answers"].evidence
+    found["kinds"]["all"]["response_ns"]["p99"] = 20_000_000
+    found["lateness_ns"]["p99"] = round(1e6 * lateness_ms)
+    found["counts"] |= counts
+    result = msgspec.convert(found, EngineResult)
+    assert doubts_of_trial(result, OPEN, limits_s) == codes
+    if "issued" in counts:
+        assert doubts_of_trial(result, CLOSED, limits_s) == ()

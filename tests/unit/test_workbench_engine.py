@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Interrupted
 from benchwright.features.load import engine_values
 from benchwright.features.load import request as r
@@ -42,6 +41,7 @@ from benchwright.features.load.types import (
 from benchwright.features.search.engine_generator import (
     EngineGenerator,
     LoadRun,
+    limits_s_of,
     request_of,
     with_worker_cpus,
 )
@@ -457,35 +457,8 @@ def test_what_the_generator_does_not_say_is_absent(
 UNLIMITED = msgspec.structs.replace(MEAN, limit=math.inf)
 
 
-@pytest.mark.parametrize(
-    ("criteria", "late_ms", "marked"),
-    [
-        ((MEAN,), 3, False),
-        ((MEAN,), 5, True),
-        ((MEAN, UNLIMITED), 5, True),
-        # The p99 of the responses is 20 ms.
-        ((UNLIMITED,), 1.9, False),
-        ((UNLIMITED,), 2.1, True),
-        ((ERRORS,), 2.1, True),
-    ],
-)
-def test_lateness_is_judged_by_the_limits_or_else_by_the_responses(
-    criteria: tuple[Criterion, ...],
-    late_ms: float,
-    marked: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    result = result_of(10, 10)
-    times = msgspec.structs.replace(result.all.response_ns, p99=20 * 10**6)
-    lateness = msgspec.structs.replace(times, p99=round(1e6 * late_ms))
-    kind = msgspec.structs.replace(result.all, response_ns=times)
-    result = msgspec.structs.replace(result, lateness_ns=lateness, kinds={"all": kind})
-    say(result, monkeypatch)
-    generator = EngineGenerator(settings("target = 'null'"), criteria, ())
-    load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False)
-    trial = generator.run(load)
-    assert ("generator-late" in trial.marks) == marked
+def test_limits_of_responses_are_those_that_limit_a_time() -> None:
+    assert limits_s_of((MEAN, UNLIMITED, ERRORS)) == [0.04]
 
 
 def test_a_trial_with_another_mix_or_a_restarted_server_is_marked(
@@ -496,10 +469,8 @@ def test_a_trial_with_another_mix_or_a_restarted_server_is_marked(
         files = FileSetResult(*(1, 10, 0, 0, 10, 10, 10), mix, (), (), (), (), *(0, 0, 0))
         result = result_of(10, 10)
         target = msgspec.structs.replace(result.target, verifier_changes=verifier_changes)
-        say(msgspec.structs.replace(result, file_set=files, target=target), monkeypatch)
-        generator = EngineGenerator(settings("target = 'null'"), (ERRORS,), ())
-        load = LoadRun(Probe(1, 10.0), {}, 1, tmp_path, lambda _: False)
-        return generator.run(load).marks
+        result = msgspec.structs.replace(result, file_set=files, target=target)
+        return trial_of(result, tmp_path, monkeypatch, PROBE).marks
 
     assert marks(1050, 0) == ()
     assert marks(1300, 0) == ("mix-differs",)
