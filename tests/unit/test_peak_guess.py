@@ -18,8 +18,9 @@ from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.policy import lowest_rate
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
 from benchwright.features.search.peak.policies.trials import resolve_failures
-from benchwright.features.search.peak.report import PeakReport, peak_document, peak_text
-from benchwright.features.search.progress import peak_probe_text
+from benchwright.features.search.peak.report import PeakReport, peak_document
+from benchwright.features.search.peak.view import PeakView
+from benchwright.features.search.progress import probe_text
 from benchwright.features.search.requests import GUESS_USERS, PeakPlan, PeakRequest
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, PeakStatus, SearchTrial
@@ -171,8 +172,8 @@ def report() -> PeakReport:
 
 def test_a_guess_is_shown_with_its_users_and_without_a_rate() -> None:
     shown = report()
-    assert peak_probe_text(1, shown.trials[0].probe).startswith("trial 1: 8 users for 1 s")
-    text = peak_text(shown)
+    assert probe_text(1, shown.trials[0].probe).startswith("trial 1: 8 users for 1 s")
+    text = PeakView(shown).text()
     (row,) = (line for line in text.splitlines() if "guess" in line)
     assert row.split()[:2] == ["1", "-"]
     assert "8 users, a closed loop" in row

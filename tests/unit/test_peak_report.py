@@ -24,9 +24,13 @@ from benchwright.features.search.peak.report import (
     peak_fields,
     peak_headline,
     peak_sentence,
-    peak_text,
 )
-from benchwright.features.search.progress import peak_running_text, peak_trial_text
+from benchwright.features.search.peak.view import PeakView
+from benchwright.features.search.progress import (
+    criterion_figure_text,
+    peak_trial_text,
+    running_text,
+)
 from benchwright.features.search.types import (
     Claim,
     ClaimKind,
@@ -128,21 +132,22 @@ noise   ±6.32 % within a trial of 60 s, ±1.1 % between trials (standard deviat
 the response)
 ended   found: region:10% holds with probability 0.973
 
-trial  rate/s  offered/s  lasted s  mean response ms  errors %
-    1     100     100.00        60              15.0         0  climb
-    2     200     200.00        60              30.5         0  climb
-    3     400     399.17        12           1,234.5         0  climb, ended early
-    4     240          -         0                 -         -  failed: it is gone
+4 trials:
+trial   rate   offered  lasted s  cost s  mean response ms  errors %  purpose  ended
+    1  100/s  100.00/s      60.0    62.5              15.0         0  climb
+    2  200/s  200.00/s      60.0    62.5              30.5         0  climb
+    3  400/s  399.17/s      12.0    14.5           1,234.5         0  climb    ended early
+    4  240/s         -       0.0    62.5                 -         -  climb    failed: it is gone
 
-response at some rates, with a 95 % band
-rate/s  mean response ms  low  high
-   100                12   10    14
-   120                14   12    16
-   150                17   15    19
-   180                20   18    22
-   200                22   20    24
-   220                24   22    26
-   250                27   25    29
+The response at 7 rates, with a 95 % band:
+ rate  mean response ms  low  high
+100/s                12   10    14
+120/s                14   12    16
+150/s                17   15    19
+180/s                20   18    22
+200/s                22   20    24
+220/s                24   22    26
+250/s                27   25    29
 """
 
 
@@ -154,19 +159,19 @@ def changed(**fields: Any) -> PeakReport:
 
 
 def test_the_answer_comes_first() -> None:
-    assert peak_text(REPORT) == TEXT
+    assert PeakView(REPORT).text() == TEXT
 
 
 def head(report: PeakReport) -> dict[str, str]:
     """Return the rows of the report's head, the last of each name."""
-    rows = peak_text(report).split("\n\n")[1].splitlines()
+    rows = PeakView(report).text().split("\n\n")[1].splitlines()
     return {row[:8].strip(): row[8:] for row in rows}
 
 
 def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
     failed = trial(9, 100.0, 1.0, ending=LoadEnding.FAILED, failure="\x1b[2J\x9b\nsecond")
     report = msgspec.structs.replace(REPORT, trials=(failed,), detail="\u202e\nx")
-    text = peak_text(report)
+    text = PeakView(report).text()
     assert text.replace("\n", "").isprintable()
     assert r"failed: \x1b[2J\x9b second" in text
     assert r": \u202e x" in text
@@ -178,7 +183,7 @@ def test_a_bound_is_told_as_one_and_nothing_is_claimed_of_it() -> None:
     assert head(below)["claim"].endswith("not claimed")
     above = changed(status=PeakStatus.NEVER_FAILS, peak_rate=1e6, interval=None)
     assert peak_sentence(above).startswith("peak rate 1,000,000/s or more: ")
-    assert "low" not in peak_text(above), "a curve beyond all that was seen"
+    assert "low" not in PeakView(above).text(), "a curve beyond all that was seen"
 
 
 def test_a_policy_without_a_probability_states_none() -> None:
@@ -242,7 +247,7 @@ def test_a_search_that_stopped_says_why_and_what_is_open() -> None:
     assert peak_sentence(cut).startswith(
         "interrupted after 4 trials: best answer 236.34/s, between"
     )
-    assert peak_text(cut).startswith(peak_sentence(cut) + "\n\n")
+    assert PeakView(cut).text().startswith(peak_sentence(cut) + "\n\n")
 
 
 @pytest.mark.parametrize(
@@ -284,7 +289,7 @@ def test_the_trials_say_what_held_and_what_failed(means: tuple[float, ...], meas
     report = msgspec.structs.replace(stopped(PeakStatus.BUDGET), trials=trials)
     assert dict(peak_fields(report))["trials"] == measured
     exceeded = max(means) > MEAN.limit
-    assert ("(binding)" in peak_text(report)) == exceeded
+    assert ("(binding)" in PeakView(report).text()) == exceeded
 
 
 def test_rates_that_were_repeated_are_told_with_how_often_they_held() -> None:
@@ -303,7 +308,7 @@ def test_a_trial_that_only_the_generator_spoilt_is_void() -> None:
     told = head(report)["trials"]
     assert told.endswith("1 trial decided nothing: the generator was late")
     assert "exceeded" not in told
-    assert "void: the generator was late" in peak_text(report)
+    assert "void: the generator was late" in PeakView(report).text()
     *_, entry = json.loads(peak_document(report, **STORED))["trials"]
     assert entry["void"]
 
@@ -345,7 +350,7 @@ def test_several_claims_are_each_told() -> None:
             msgspec.structs.replace(RESULT, claim=slo, peak_rate=231.5),
         ),
     )
-    text = peak_text(report)
+    text = PeakView(report).text()
     assert "rate:5%: within ±5 % of the true peak rate: probability > 99.9 %" in text
     assert "with probability 90 % at least" in text
     assert [one.code for one in report.findings] == ["generator-behind"]
@@ -386,14 +391,14 @@ def test_a_value_that_is_infinite_is_null_in_json_and_named_beside() -> None:
     assert one["infinite"] == ["response_ms_mean"]
     assert other["values"]["response_ms_mean"] is None
     assert other["infinite"] == [], "what nobody knows is not infinite"
-    assert "never" in peak_text(report)
+    assert "never" in PeakView(report).text()
 
 
 def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> None:
-    assert "late p99" not in peak_text(REPORT)
+    assert "late p99" not in PeakView(REPORT).text()
     trials = (trial(1, 10.0, 3.0), trial(2, 20.0, 4.0, late_p99_ms=258.04))
     report = msgspec.structs.replace(REPORT, trials=trials)
-    heading, unknown, late = peak_text(report).split("\n\n")[2].splitlines()
+    _, heading, unknown, late = PeakView(report).text().split("\n\n")[2].splitlines()
     assert "errors %  late p99 ms" in heading
     assert unknown.split()[-2:] == ["-", "climb"]
     assert late.split()[-2:] == ["258", "climb"]
@@ -460,7 +465,7 @@ def test_a_failure_is_told_once_and_named_after() -> None:
         again, number=6, trial=msgspec.structs.replace(again.trial, failure="it is not ready")
     )
     report = msgspec.structs.replace(REPORT, trials=(*REPORT.trials, again, other))
-    text = peak_text(report)
+    text = PeakView(report).text()
     assert text.count("it is gone") == 1
     assert "failed as trial 4 did" in text
     assert text.count("failed: it is not ready") == 1
@@ -482,7 +487,7 @@ def test_a_trial_is_one_line_with_what_is_known() -> None:
 def test_a_running_trial_says_how_far_it_is() -> None:
     done = REPORT.trials[1]
     so_far = msgspec.structs.replace(done.trial, lasted_s=7.0)
-    assert peak_running_text(2, done.probe, so_far, MEAN) == (
+    assert running_text(2, done.probe, so_far, criterion_figure_text(so_far, MEAN)) == (
         "trial 2: 200/s for 60 s (climb); after 7 s: mean response 30.5 ms"
     )
 

@@ -14,7 +14,7 @@ import pytest
 
 from benchwright.core.text_table import field_lines
 from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
-from benchwright.features.search.progress import ramp_opening_text, ramp_probe_text, ramp_trial_text
+from benchwright.features.search.progress import probe_text, ramp_opening_text, ramp_trial_text
 from benchwright.features.search.ramp.chart import ramp_sheet
 from benchwright.features.search.ramp.policy import best_so_far, next_ramp_step
 from benchwright.features.search.ramp.profile import band_of
@@ -24,7 +24,6 @@ from benchwright.features.search.ramp.report import (
     ramp_ending_text,
     ramp_fields,
     ramp_headline,
-    ramp_text,
 )
 from benchwright.features.search.ramp.types import (
     RampAxis,
@@ -33,12 +32,13 @@ from benchwright.features.search.ramp.types import (
     RampStatus,
     ScalabilityModel,
 )
+from benchwright.features.search.ramp.view import RampView
 from benchwright.features.search.types import SearchTrial
+from benchwright.features.search.view import late_column
 from benchwright.findings.codes import make_finding
 from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
-from benchwright.report.parts import late_columns
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ramp"
 STORED: dict[str, Any] = {"study": "s", "session": 1, "exit_status": 0}
@@ -120,7 +120,7 @@ def golden(name: str, text: str) -> str:
 
 
 def test_the_report_of_a_ramp_of_users() -> None:
-    text = ramp_text(report_of())
+    text = RampView(report_of()).text()
     assert text == golden("users.txt", text)
 
 
@@ -142,14 +142,14 @@ def test_a_headline_is_where_throughput_saturates_or_why_that_is_unknown() -> No
 def test_nothing_of_a_server_reaches_a_terminal_as_a_command() -> None:
     report = report_of()
     detail = "\x1b[2J\x9b\nsecond"
-    text = ramp_text(msgspec.structs.replace(report, detail=detail, sample=(("a", "\x7f"),)))
+    text = RampView(msgspec.structs.replace(report, detail=detail, sample=(("a", "\x7f"),))).text()
     assert text.replace("\n", "").isprintable()
     assert r": \x1b[2J\x9b second" in text
     assert r"a=\x7f" in text
 
 
 def test_the_report_of_a_ramp_of_rates() -> None:
-    text = ramp_text(report_of(RATES, lambda rate: min(rate, 700.0)))
+    text = RampView(report_of(RATES, lambda rate: min(rate, 700.0))).text()
     assert text == golden("rates.txt", text)
 
 
@@ -157,7 +157,7 @@ def test_an_interrupt_before_anything_is_told() -> None:
     nothing = RampReport(
         status="interrupted", detail="interrupted", goal=GOAL, result=None, trials=(), seed=7
     )
-    text = ramp_text(nothing)
+    text = RampView(nothing).text()
     assert text.startswith("interrupted after 0 trials: no level was measured\n")
     assert "in 0 trials" in text
     assert json.loads(ramp_document(nothing, (), **STORED))["points"] == []
@@ -191,7 +191,7 @@ def test_the_document_has_figures_and_no_nan() -> None:
 
 def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> None:
     report = report_of(most=2)
-    assert "late p99" not in ramp_text(report)
+    assert "late p99" not in RampView(report).text()
     history = [
         msgspec.structs.replace(report.trials[0].trial, late_p99_ms=20.5),
         report.trials[1].trial,
@@ -201,7 +201,7 @@ def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> Non
         for one, trial in zip(report.trials, history, strict=True)
     ]
     report = msgspec.structs.replace(report, result=best_so_far(GOAL, history), trials=tuple(late))
-    heading, first, second = ramp_text(report).split("\n\n")[2].splitlines()[:3]
+    _, heading, first, second = RampView(report).text().split("\n\n")[2].splitlines()[:4]
     assert "p99 ms  late p99 ms  efficiency" in heading
     assert "  20.5  " in first
     assert "  -  " in second
@@ -213,22 +213,22 @@ def test_how_late_the_generator_was_is_a_column_where_any_trial_says_so() -> Non
 @pytest.mark.parametrize(
     ("late_ms", "cells"),
     [
-        ([0.0054, 10.469, None], ("0.0", "10.5", "-")),
-        ([0.00542, 0.0021], ("0.00542", "0.00210")),
-        ([258.04, 3.2], ("258", "3")),
+        ([0.0054, 10.469, None], ("0.0 ms", "10.5 ms", "-")),
+        ([0.00542, 0.0021], ("0.00542 ms", "0.00210 ms")),
+        ([258.04, 3.2], ("258 ms", "3 ms")),
     ],
 )
 def test_lateness_has_the_decimals_of_the_worst(
     late_ms: list[float | None], cells: tuple[str, ...]
 ) -> None:
-    (column,) = late_columns(late_ms)
-    assert column.cells == cells
-    assert late_columns([None, None]) == []
+    ((_, cell),) = late_column(lambda late: late, late_ms)
+    assert tuple(cell("", late).text for late in late_ms) == cells
+    assert late_column(lambda late: late, [None, None]) == []
 
 
 def test_a_short_ramp_says_why_there_is_no_law() -> None:
     report = report_of(most=2)
-    assert "\nlaw      not fitted: 2 levels: three are needed" in ramp_text(report)
+    assert "\nlaw      not fitted: 2 levels: three are needed" in RampView(report).text()
     document = json.loads(ramp_document(report, (), **STORED))
     assert document["usl"] is None
     assert "three" in document["usl_absent"]
@@ -275,7 +275,7 @@ def test_the_picture_has_the_law_that_the_text_states(
     assert report.result.usl is not None
     stated = report.result.usl.law
     assert stated is not None
-    assert law.split()[0] in ramp_text(report)
+    assert law.split()[0] in RampView(report).text()
     band = band_of(GOAL, [one.trial for one in report.trials])
     curves = {one.label: one for one in ramp_sheet(report, band).panels[0].curves}
     assert curves["whole law, with its band"].low
@@ -293,7 +293,7 @@ def test_progress_has_a_line_for_each_trial() -> None:
     repeated = msgspec.structs.replace(GOAL, repeats=3)
     assert ramp_opening_text(repeated).endswith("; then each level 2 more times, in random order")
     assert ramp_opening_text(RATES).endswith("at 2 levels")
-    assert ramp_probe_text(1, trials[0].probe, RampAxis.USERS) == "trial 1: 1 user for 12 s (begin)"
+    assert probe_text(1, trials[0].probe) == "trial 1: 1 user for 12 s (begin)"
     assert "throughput 120" in ramp_trial_text(trials[0], RampAxis.USERS)
     failed = msgspec.structs.replace(trials[0].trial, ending=LoadEnding.FAILED, failure="refused")
     line = ramp_trial_text(msgspec.structs.replace(trials[0], trial=failed), RampAxis.USERS)
@@ -351,7 +351,7 @@ def rows_of(report: RampReport, *, verbose: bool) -> dict[str, str]:
 def test_the_sentence_comes_first(status: RampStatus, sentence: str) -> None:
     goal = msgspec.structs.replace(GOAL, budget_s=30.0)
     report = msgspec.structs.replace(report_of(), status=status.value, goal=goal)
-    assert ramp_text(report).startswith(sentence)
+    assert RampView(report).text().startswith(sentence)
 
 
 def test_a_ramp_without_saturation_says_so() -> None:
@@ -361,7 +361,7 @@ def test_a_ramp_without_saturation_says_so() -> None:
         ("interrupted", "interrupted after 3 trials"),
         ("errors", "stopped by errors"),
     ):
-        text = ramp_text(msgspec.structs.replace(report, status=status))
+        text = RampView(msgspec.structs.replace(report, status=status)).text()
         assert text.startswith(f"{how}: saturation was not reached; the highest"), status
 
 
@@ -392,10 +392,13 @@ def test_what_is_reported_of_a_law_follows_from_the_preferred_one() -> None:
     brief, whole = (rows_of(report, verbose=one) for one in (False, True))
     assert brief["law"].startswith("Amdahl's law: throughput levels off at 315.8/s, because")
     assert not {"gamma", "sigma", "kappa", "fit"} & set(brief)
-    assert whole["kappa"].startswith("0 (")
+    shown = RampView(report, verbose=True).text()
+    assert "  amdahl  whole law " in shown, "the parameters of both"
+    (kappa,) = (line.split() for line in shown.splitlines() if line.startswith("kappa"))
+    assert float(kappa[-4]) == 0, "the stated law has none; the whole one has an interval"
     assert "highest at" in whole["whole law"]
-    assert "highest at" not in ramp_text(report), "one law"
-    assert "[kappa-not-identified]" not in ramp_text(report)
+    assert "highest at" not in RampView(report).text(), "one law"
+    assert "[kappa-not-identified]" not in RampView(report).text()
     law = result.usl.law
     assert law is not None
     for value, whole in (

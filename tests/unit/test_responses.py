@@ -14,7 +14,7 @@ from benchwright.cli.main import main
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.view import load_responses
-from benchwright.features.search.responses_chart import response_tests
+from benchwright.features.search.charts import response_tests
 from benchwright.features.search.types import (
     Claim,
     ClaimResult,

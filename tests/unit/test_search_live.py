@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,8 +14,10 @@ from msgspec import UNSET
 
 from benchwright.core.results import Finding, Severity
 from benchwright.features.search.options import PeakRequest
-from benchwright.features.search.output import SearchOutput, SearchReport
+from benchwright.features.search.output import PeakOutput
 from benchwright.features.search.peak.experiment import PeakExperiment
+from benchwright.features.search.peak.report import PeakReport
+from benchwright.features.search.peak.view import PeakView
 from benchwright.features.search.session import changed_spec, search_info
 from benchwright.inputs.source import SourceFile
 from benchwright.run.ledger import Ledger
@@ -60,18 +63,40 @@ criteria = ["mean response < 40ms"]
 FOUND = (Finding("drift", Severity.NOTE, "load", "it drifts"),)
 
 
-class Output(SearchOutput[PeakExperiment]):
+class View(PeakView):
+    """A view with this text and document."""
+
+    def ending(self) -> str:
+        return "found"
+
+    def named_findings(self) -> tuple[tuple[str, Finding], ...]:
+        return (("", FOUND[0]),)
+
+    def text(self, width: int | None = None) -> str:
+        return "a report\n"
+
+    def document(self, plots: Any = (), **stored: Any) -> str:
+        return f"{stored}\n"
+
+    def answers(self) -> dict[Any, Any]:
+        return {}
+
+
+class Output(PeakOutput):
     """The output of a search whose report is this."""
 
-    def report(self, ended: SessionResult) -> SearchReport:
-        return SearchReport(
+    def view(self, ended: SessionResult) -> PeakView:
+        report = PeakReport(
             status="found",
-            findings=FOUND,
-            text="a report\n",
-            document=lambda **more: f"{more}\n",
-            trials=(),
-            answers={},
+            detail="",
+            criteria=(),
+            claims=(),
+            results=(),
+            policy="",
+            seed=1,
+            bench_findings=FOUND,
         )
+        return View(report)
 
 
 def printed(place: Path, *, json: bool) -> NoticeContents:

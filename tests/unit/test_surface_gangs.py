@@ -28,7 +28,6 @@ from benchwright.features.search.surface.report import (
     SurfaceDocument,
     SurfaceReport,
     surface_document,
-    surface_text,
 )
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.types import (
@@ -38,6 +37,7 @@ from benchwright.features.search.surface.types import (
     SampleResult,
     SurfaceGoal,
 )
+from benchwright.features.search.surface.view import SurfaceView
 from benchwright.features.search.text import gangs_text
 from benchwright.features.search.types import Claim, PeakGoal
 from benchwright.findings.comparison import gang_confounded
@@ -328,7 +328,7 @@ def test_reports_show_the_gangs() -> None:
         status="complete", detail="done", goal=goal, claims=(Claim(),), policy="qgs", result=surface
     )
     assert surface.gangs is not None
-    lines = surface_text(report).splitlines()
+    lines = SurfaceView(report).text().splitlines()
     assert lines[0].endswith("24 of 32 samples searched, the claim held at 24 of 24")
     said = next(line for line in lines if line.startswith("gangs "))
     assert said.split(maxsplit=1)[1].startswith(gangs_text(surface.gangs))
@@ -337,7 +337,8 @@ def test_reports_show_the_gangs() -> None:
     levels = [level for _, level in anchor]
     rows = [line.split() for line in lines]
     assert [row[2] for row in rows if row[:2] == levels] == list(FOUR.names)
-    assert ["gang", "searches", "peaks", "interval", "at", "95", "%"] in rows
+    assert "Gangs: their peaks against the mean gang's, with 95 % intervals:" in lines
+    assert ["gang", "searches", "peaks", "%", "low", "high"] in rows
     text = surface_document(report, study="", session=1, exit_status=0)
     document = msgspec.json.decode(text, type=SurfaceDocument)
     assert document.gangs is not None

@@ -17,10 +17,10 @@ from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Figure, Finding, Severity, states
 from benchwright.features.load.trial import LoadTrial, Probe
-from benchwright.features.search.disturbed import DisturbedLoads, disturbed_loads
 from benchwright.features.search.output import print_last_search
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampGoal
+from benchwright.features.search.report import DisturbedLoads, disturbed_loads
 from benchwright.features.search.requests import PeakRequest, RampRequest
 from benchwright.features.search.session import search_info
 from benchwright.features.search.types import (

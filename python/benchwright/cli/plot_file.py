@@ -35,13 +35,16 @@ def check_plot(path: str | None, inputs: Sequence[str]) -> None:
     require("matplotlib", "--plot", "a plot")
 
 
-def write_plot(path: str | None, sheet: Callable[[], Sheet]) -> tuple[FileEntry, ...]:
-    """Draw the sheet and write it; return the file's entry for the JSON document."""
+def write_plot(
+    path: str | None, sheet: Callable[[], Sheet], panel_in: float | None = None
+) -> tuple[FileEntry, ...]:
+    """Draw the sheet and write it; return the file's entry for the JSON document. `panel_in`: the
+    height of a panel, if it is not that of a curve [inches]."""
     if path is None:
         return ()
     from benchwright.report.charts.render import render_sheet
 
-    rendered = render_sheet(sheet(), panel_style(), form_of(path))
+    rendered = render_sheet(sheet(), panel_style(panel_in or _HEIGHT_IN), form_of(path))
     return write_rendered(path, rendered)
 
 

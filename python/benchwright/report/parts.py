@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from benchwright.core.observation import Trial
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Finding, Severity
-from benchwright.core.text_table import TextColumn, number_cells
 from benchwright.core.untrusted import one_line, visible, visible_lines
 
 # -- Findings as lines -----------------------------------------------------------------
@@ -29,19 +28,6 @@ def finding_line(finding: Finding) -> str:
 def finding_lines(findings: Iterable[Finding]) -> str:
     """Return one line per finding, each ending with a newline; empty without findings."""
     return "".join(finding_line(finding) + "\n" for finding in findings)
-
-
-# -- Columns ---------------------------------------------------------------------------
-
-
-def late_columns(late_p99_ms: Sequence[float | None]) -> list[TextColumn]:
-    """Return the column of how late a generator was [ms], with the decimals of the largest value;
-    none if the generator does not say it."""
-    known = [late for late in late_p99_ms if late is not None]
-    if not known:
-        return []
-    cells = number_cells(late_p99_ms, 3, typical=[max(known)])
-    return [TextColumn("late p99 ms", tuple(cells))]
 
 
 # -- A report as text -------------------------------------------------------------------

@@ -1,46 +1,131 @@
-"""The chart of a stored search, and the responses of its trials, for `bw plot`."""
+"""What `bw plot` draws of a stored search: its chart, and the responses of its trials, at each load
+or relative to the curve.
+
+Decision: the responses at one load are a sample of one distribution, so each load with enough
+trials is a test of its own. A search that has no such load (it seldom repeats one) has one test:
+every response divided by the fitted curve at its load.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
 import msgspec
 
-from benchwright.features.search.peak.chart import cost_panel, peak_sheet
-from benchwright.features.search.ramp.chart import ramp_sheet
-from benchwright.features.search.ramp.profile import band_of
-from benchwright.features.search.reports import (
-    found_peaks,
-    open_search,
-    peak_report,
-    ramp_report,
-    surface_report,
-)
-from benchwright.features.search.responses_chart import response_tests
+from benchwright.core.criterion import Criterion, criterion_name
+from benchwright.core.numeric import np
+from benchwright.core.plan import Pairs
+from benchwright.core.text import rate_text
+from benchwright.features.load.trial import LoadEnding
+from benchwright.features.search.peak.chart import cost_panel
+from benchwright.features.search.reports import open_search, search_view
 from benchwright.features.search.stored import search_trials_of
-from benchwright.features.search.surface.chart import surface_sheet
+from benchwright.features.search.text import sample_text
+from benchwright.features.search.types import ClaimResult, CurvePoint, SearchTrial
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotTest
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
 from benchwright.study.journal import StoredSession, Study
+
+_RELATIVE = "relative_response"
 
 
 def search_sheet(study: Study, session: StoredSession) -> Sheet:
-    """Return the chart of a stored search, which may be incomplete, with the cost of each trial."""
-    experiment, ledger, verdict = open_search(study, session)
+    """Return the chart of a stored search, which may be incomplete; but for a surface, with the
+    cost of each trial."""
+    view = search_view(open_search(study, session), (), ())
+    sheet = view.sheet()
     if session.info.kind == "surface":
-        surface = surface_report(experiment, ledger, verdict, ())
-        return surface_sheet(experiment.plan.goal, surface.result)
-    if session.info.kind == "peak":
-        peak = peak_report(experiment, ledger, verdict, ())
-        sheet, trials = peak_sheet(peak), peak.trials
-    else:
-        ramp = ramp_report(experiment, ledger, verdict, ())
-        trials = ramp.trials
-        sheet = ramp_sheet(ramp, band_of(ramp.goal, [one.trial for one in trials]))
-    panels = (*sheet.panels, cost_panel(trials))
+        return sheet
+    panels = (*sheet.panels, cost_panel(view.report.trials))
     return msgspec.structs.replace(sheet, panels=panels, columns=len(panels))
 
 
 def search_responses(study: Study, session: StoredSession) -> tuple[PlotTest, ...]:
     """Return the responses of the trials as tests of a plot; empty where there are too few."""
-    experiment, ledger, _ = open_search(study, session)
+    opened = open_search(study, session)
     trials = search_trials_of(study, session.number)
-    return response_tests(trials, experiment.criteria, found_peaks(experiment, ledger, trials))
+    return response_tests(trials, opened.experiment.criteria, search_view(opened, (), ()).peaks())
+
+
+# -- The responses ---------------------------------------------------------------------
+
+
+def response_tests(
+    trials: Sequence[SearchTrial], criteria: Sequence[Criterion], found: Mapping[Pairs, ClaimResult]
+) -> tuple[PlotTest, ...]:
+    """Return the loads that have at least three responses, those with most first; else all
+    responses relative to the curves of `found`, by sample, as one test. Empty where there are too
+    few."""
+    return _by_load(trials, criteria) or _relative(trials, found)
+
+
+def _by_load(trials: Sequence[SearchTrial], criteria: Sequence[Criterion]) -> tuple[PlotTest, ...]:
+    at_load: dict[tuple[Pairs, float], list[tuple[int, SearchTrial]]] = {}
+    for number, one in enumerate(trials, 1):
+        if one.trial.ending is not LoadEnding.FAILED:
+            at_load.setdefault((one.sample, one.trial.rate), []).append((number, one))
+    samples = {sample for sample, _ in at_load}
+    tests = []
+    for (sample, rate), here in at_load.items():
+        columns = [_column(criterion.key, here) for criterion in criteria]
+        enough = {one.name: one for one in columns if len(one.values) >= FEWEST_OF_PROBABILITY_PLOT}
+        name = rate_text(rate)
+        if len(samples) > 1:
+            name = f"{sample_text(sample)} {name}"
+        if enough:
+            tests.append(_test(name, enough, criteria))
+    return tuple(sorted(tests, key=_size, reverse=True))
+
+
+def _column(key: str, here: Iterable[tuple[int, SearchTrial]]) -> MetricColumn:
+    known = [
+        (number, one.trial.values[key])
+        for number, one in here
+        if math.isfinite(one.trial.values.get(key, math.nan))
+    ]
+    return MetricColumn(key, tuple(n for n, _ in known), tuple(v for _, v in known))
+
+
+def _size(test: PlotTest) -> int:
+    return max(len(column.values) for column in test.columns.values())
+
+
+def _test(name: str, columns: dict[str, MetricColumn], criteria: Sequence[Criterion]) -> PlotTest:
+    labels = {one.key: criterion_name(one) for one in criteria}
+    return PlotTest(
+        test=name,
+        columns=columns,
+        labels={key: text[:1].upper() + text[1:] for key, text in labels.items()},
+        units={one.key: one.unit for one in criteria},
+    )
+
+
+def _relative(
+    trials: Sequence[SearchTrial], found: Mapping[Pairs, ClaimResult]
+) -> tuple[PlotTest, ...]:
+    values: dict[int, float] = {}
+    for number, one in enumerate(trials, 1):
+        result = found.get(one.sample)
+        if result is None or one.trial.ending is not LoadEnding.WHOLE:
+            continue
+        expected = _response_at(one.trial.offered_rate, result.curve)
+        value = one.trial.values.get(result.binding, math.nan)
+        if expected is not None and math.isfinite(value):
+            values[number] = value / expected
+    if len(values) < FEWEST_OF_PROBABILITY_PLOT:
+        return ()
+    column = MetricColumn(_RELATIVE, tuple(values), tuple(values.values()))
+    label = {_RELATIVE: "Response / fitted curve"}
+    return (PlotTest("all loads", {_RELATIVE: column}, label, {_RELATIVE: ""}),)
+
+
+def _response_at(rate: float, curve: Sequence[CurvePoint]) -> float | None:
+    """Return the curve's response at a rate, interpolated in its logarithm; None outside of it."""
+    rates = [point.rate for point in curve]
+    middles = [point.middle for point in curve]
+    if not rates or not rates[0] <= rate <= rates[-1] or min(middles) <= 0:
+        return None
+    return float(np.exp(np.interp(rate, rates, np.log(middles))))

@@ -45,47 +45,25 @@ def explained_loads(ledger: Ledger, info: SessionInfo) -> tuple[Explanation, ...
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
     searches = searches_of(ledger.study, ledger.session)
-    answers = recorded_answers(ledger, info)
-    bindings = recorded_bindings(ledger, info)
     kind = info.kind
     criteria = _criteria(info)
     results: list[Explanation] = []
     for search in searches:
         counted = [trial for trial in search.trials if trial.number not in search.forgotten]
-        best = profile_nearest_answer(counted, answers[search.name])
+        answer: PeakAnswer | RampResult | None
+        if kind == "ramp":
+            answer = recorded_result(ledger, RampResult, search.key)
+        else:
+            answer = recorded_result(ledger, PeakAnswer, search.key)
+        binding = answer.first.binding if isinstance(answer, PeakAnswer) else ""
+        best = profile_nearest_answer(counted, answer_load(answer))
         subject = kind if len(searches) == 1 else search.name
-        criterion = limiting(criteria, bindings.get(search.name, ""), counted)
+        criterion = limiting(criteria, binding, counted)
         loads = list(_loads(subject, counted, best, ledger.study.path, criterion))
         if kind == "ramp":
             loads = _with_throughput(loads, counted, info)
         results += [load for _rate, load in loads]
     return tuple(results)
-
-
-def recorded_answers(ledger: Ledger, info: SessionInfo) -> dict[str, float | None]:
-    """Return the load of each search's answer, by the search's name; None without an answer.
-
-    The unit is 1/s or users. Raises StudyError `journal-damaged` for a record that cannot be read.
-    """
-
-    def recorded(key: str) -> PeakAnswer | RampResult | None:
-        if info.kind == "ramp":
-            return recorded_result(ledger, RampResult, key)
-        return recorded_result(ledger, PeakAnswer, key)
-
-    searches = searches_of(ledger.study, ledger.session)
-    return {search.name: answer_load(recorded(search.key)) for search in searches}
-
-
-def recorded_bindings(ledger: Ledger, info: SessionInfo) -> dict[str, str]:
-    """Return the key of the criterion that limited each search's answer, by the search's name."""
-    found: dict[str, str] = {}
-    if info.kind == "ramp":
-        return found
-    for search in searches_of(ledger.study, ledger.session):
-        answer = recorded_result(ledger, PeakAnswer, search.key)
-        found[search.name] = "" if answer is None else answer.first.binding
-    return found
 
 
 def limiting(

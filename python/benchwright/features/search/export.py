@@ -32,6 +32,7 @@ _LOAD_COLUMNS = (
     "failure",
     "started_ns",
     "late_p99_ms",
+    "users",
 )
 
 
@@ -44,14 +45,19 @@ class ExportedTrial(msgspec.Struct, frozen=True):
     done: SearchTrial
 
 
-def export_searches(study: Study, session: int) -> Path:
-    """Write a session's searches and return their directory. Raises OSError."""
-    directory = results_directory(study, session)
-    listed = [
+def exported_trials(study: Study, session: int) -> list[ExportedTrial]:
+    """Return every trial of a session's searches, in order. Raises StudyError as `tests_of`."""
+    return [
         ExportedTrial(search.name, trial.number not in search.forgotten, trial)
         for search in searches_of(study, session)
         for trial in search.trials
     ]
+
+
+def export_searches(study: Study, session: int) -> Path:
+    """Write a session's searches and return their directory. Raises OSError."""
+    directory = results_directory(study, session)
+    listed = exported_trials(study, session)
     write_whole(directory / "loads.csv", [loads_text(listed).encode()])
     write_whole(directory / "series.csv", [series_text(listed).encode()])
     write_session(study, session)

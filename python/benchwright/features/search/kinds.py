@@ -81,9 +81,9 @@ class SearchKind:
 
     def headline(self, study: Study, session: StoredSession) -> str:
         """Return the answer in one line."""
-        from benchwright.features.search.reports import stored_headline
+        from benchwright.features.search.reports import open_search, search_view
 
-        return stored_headline(study, session)
+        return search_view(open_search(study, session), (), ()).headline()
 
     def page(self, study: Study, session: StoredSession, part: str) -> ReportPart:
         """Return the part of a report page."""

@@ -21,16 +21,12 @@ import msgspec
 from benchwright.core.criterion import criterion_text
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate
-from benchwright.features.search.peak.report import PeakReport, peak_sentence
-from benchwright.features.search.ramp.report import RampReport, ramp_sentence
+from benchwright.features.search.peak.report import PeakReport
+from benchwright.features.search.ramp.report import RampReport
 from benchwright.features.search.ramp.types import RampStatus
-from benchwright.features.search.reports import stored_report
+from benchwright.features.search.reports import open_search, search_view
 from benchwright.features.search.session import stored_spec
-from benchwright.features.search.surface.report import (
-    SurfaceReport,
-    named_findings,
-    surface_sentence,
-)
+from benchwright.features.search.surface.report import SurfaceReport, named_findings
 from benchwright.features.search.surface.types import ESTIMATED_STATUSES
 from benchwright.features.search.target_spec import TARGET_FILE
 from benchwright.features.search.text import sample_text
@@ -40,6 +36,7 @@ from benchwright.inputs.source import SourceFile
 from benchwright.inputs.template import command_name
 from benchwright.page.session_kind import SampleAnswer, SampleFigures, SampleMetric, SessionOutcome
 from benchwright.report.answer import State
+from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
 
 _SEARCH_TABLES = ("peak", "ramp", "surface", "factors")
@@ -53,19 +50,16 @@ def search_outcome(study: Study, session: StoredSession) -> SessionOutcome:
     """
     spec = stored_spec(session.info)
     request = msgspec.json.decode(session.info.sources[0][1])
-    report = stored_report(study, session)
-    named = [("", one) for one in report.findings]
+    about = findings_about_session(study, session.number)
+    view = search_view(open_search(study, session), about)
+    report: PeakReport | RampReport | SurfaceReport = view.report
     if isinstance(report, PeakReport):
         figures = [_peak_figures(report.sample, report.result, report.status)]
-        sentence = peak_sentence(report)
     elif isinstance(report, RampReport):
         figures = list(_ramp_figures(report))
-        sentence = ramp_sentence(report)
     else:
         results = report.result.by_sample.values()
         figures = [_peak_figures(one.sample, one.found, one.found.status) for one in results]
-        sentence = surface_sentence(report)
-        named = named_findings(report)
     return SessionOutcome(
         status=report.status,
         detail=report.detail,
@@ -74,16 +68,10 @@ def search_outcome(study: Study, session: StoredSession) -> SessionOutcome:
             _completed(one, measured_digest(spec, request)) for one in _answers_of(report)
         ),
         figures=tuple(figures),
-        sentence=sentence,
-        spent_s=_spent_s(report),
-        findings=tuple(named),
+        sentence=view.sentence(),
+        spent_s=report.result.cost_s if isinstance(report, SurfaceReport) else report.cost_s,
+        findings=view.named_findings(),
     )
-
-
-def _spent_s(report: PeakReport | RampReport | SurfaceReport) -> float:
-    if isinstance(report, SurfaceReport):
-        return report.result.cost_s
-    return sum(one.trial.cost_s for one in report.trials)
 
 
 # -- The answers -----------------------------------------------------------------------

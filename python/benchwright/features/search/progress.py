@@ -19,7 +19,12 @@ from benchwright.features.search.ramp.levels import trial_throughput
 from benchwright.features.search.ramp.report import level_text
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 from benchwright.features.search.surface.types import SampleRequest, SampleResult, SurfaceGoal
-from benchwright.features.search.text import interval_text, open_answer_text, sample_text
+from benchwright.features.search.text import (
+    interval_text,
+    load_value_text,
+    open_answer_text,
+    sample_text,
+)
 from benchwright.features.search.types import ClaimResult, PeakStatus, SearchTrial
 
 
@@ -31,20 +36,23 @@ def peak_opening_text(criteria: Sequence[str], claims: Sequence[str], policy: st
     )
 
 
-def peak_probe_text(number: int, probe: Probe) -> str:
-    """Return the line of the trial that starts: `trial 7: 236.3/s for 120 s (hold)`."""
-    load = rate_text(probe.rate)
-    if probe.users is not None:
-        load = plural(probe.users, "user")
+def probe_text(number: int, probe: Probe) -> str:
+    """Return the line of the trial that starts: `trial 7: 236.3/s for 120 s (hold)`, `trial 7: 64
+    users for 10 s (climb)`."""
+    load = load_value_text(probe.rate, in_users=probe.users is not None)
     text = f"trial {number}: {load} for {duration_text(probe.duration_s)}"
     return text + (f" ({probe.purpose})" if probe.purpose else "")
 
 
-def peak_running_text(number: int, probe: Probe, so_far: LoadTrial, criterion: Criterion) -> str:
-    """Return the status line of the running trial."""
-    value = criterion_value_text(criterion, so_far.values.get(criterion.key))
-    seen = f"after {duration_text(so_far.lasted_s)}: {criterion_name(criterion)} {value}"
-    return f"{peak_probe_text(number, probe)}; {seen}"
+def running_text(number: int, probe: Probe, so_far: LoadTrial, figures: str) -> str:
+    """Return the status line of the running trial, with its figures so far."""
+    return f"{probe_text(number, probe)}; after {duration_text(so_far.lasted_s)}: {figures}"
+
+
+def criterion_figure_text(trial: LoadTrial, criterion: Criterion) -> str:
+    """Return the value of a criterion: `mean response 30.5 ms`."""
+    value = criterion_value_text(criterion, trial.values.get(criterion.key))
+    return f"{criterion_name(criterion)} {value}"
 
 
 def peak_trial_text(
@@ -54,7 +62,7 @@ def peak_trial_text(
 
     The value of `criterion` is shown; `best` is the answer from the trials so far.
     """
-    parts = [f"{peak_probe_text(done.number, done.probe)}: {_outcome(done.trial, criterion)}"]
+    parts = [f"{probe_text(done.number, done.probe)}: {_outcome(done.trial, criterion)}"]
     if best is not None:
         parts.append(peak_so_far_text(best))
     parts.append(f"{duration_text(spent_s)} spent")
@@ -78,8 +86,7 @@ def peak_so_far_text(best: ClaimResult) -> str:
 def _outcome(trial: LoadTrial, criterion: Criterion) -> str:
     if trial.ending is LoadEnding.FAILED:
         return f"failed: {trial.failure or 'no reason reported'}"
-    value = criterion_value_text(criterion, trial.values.get(criterion.key))
-    text = f"{criterion_name(criterion)} {value}"
+    text = criterion_figure_text(trial, criterion)
     if trial.ending is LoadEnding.LEFT:
         text += f", stopped after {duration_text(trial.lasted_s)} because the result was clear"
     return text
@@ -108,29 +115,17 @@ def ramp_opening_text(goal: RampGoal) -> str:
     )
 
 
-def ramp_probe_text(number: int, probe: Probe, axis: RampAxis) -> str:
-    """Return the line of the trial that starts: `trial 7: 64 users for 10 s (climb)`."""
-    level = level_text(probe.rate, axis)
-    text = f"trial {number}: {level} for {duration_text(probe.duration_s)}"
-    return text + (f" ({probe.purpose})" if probe.purpose else "")
-
-
-def ramp_running_text(number: int, probe: Probe, so_far: LoadTrial, axis: RampAxis) -> str:
-    """Return the status line of the running trial."""
-    seen = f"after {duration_text(so_far.lasted_s)}: {_figures(so_far, axis)}"
-    return f"{ramp_probe_text(number, probe, axis)}; {seen}"
-
-
 def ramp_trial_text(done: SearchTrial, axis: RampAxis) -> str:
     """Return a trial's line: the requested load and the measurements."""
     trial = done.trial
-    came = _figures(trial, axis)
+    came = throughput_text(trial, axis)
     if trial.ending is LoadEnding.FAILED:
         came = f"failed: {trial.failure or 'no reason reported'}"
-    return f"{ramp_probe_text(done.number, done.probe, axis)}: {came}"
+    return f"{probe_text(done.number, done.probe)}: {came}"
 
 
-def _figures(trial: LoadTrial, axis: RampAxis) -> str:
+def throughput_text(trial: LoadTrial, axis: RampAxis) -> str:
+    """Return the throughput of a trial, and its mean response if it is known."""
     flow = trial_throughput(trial, axis)
     throughput = ABSENT if flow is None else f"{rate_text(flow.throughput)}"
     mean = trial.values.get(_MEAN)

@@ -1,5 +1,5 @@
-"""From a session of `bw ramp`, `bw peak` or `bw surface` to its report, as it ends or as it is
-stored.
+"""From a session of `bw ramp`, `bw peak` or `bw surface` to its report and view, as it ends or as it
+is stored.
 
 One source for the command that has just ended, `bw stats`, `bw resume` and the report page.
 Decision: each function imports its own kind, because each kind imports its policies.
@@ -8,24 +8,23 @@ Decision: each function imports its own kind, because each kind imports its poli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
-from benchwright.features.search.disturbed import DisturbedLoads, disturbed_loads
 from benchwright.features.search.experiments import search_experiment
 from benchwright.features.search.explained import explained_loads
 from benchwright.features.search.keys import search_key
 from benchwright.features.search.profiles import search_profile_findings
+from benchwright.features.search.report import disturbed_loads
 from benchwright.features.search.session import SearchExperiment, recorded_trials
 from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.types import ClaimResult, SearchTrial
 from benchwright.findings.explanation import Explanation
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
-from benchwright.study.findings import findings_about_session
 from benchwright.study.journal import StoredSession, Study
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from benchwright.features.search.ramp.report import RampReport
     from benchwright.features.search.surface.experiment import SurfaceExperiment
     from benchwright.features.search.surface.report import SurfaceReport
+    from benchwright.features.search.view import SearchView
 
 
 _ENDED_SURFACES = ("complete", "undecided", "fails-at-lowest", "deadline")
@@ -70,81 +70,60 @@ def open_search(study: Study, session: StoredSession) -> OpenedSearch:
     return OpenedSearch(experiment, ledger, stored_verdict(experiment, session, ledger))
 
 
-def stored_report(study: Study, session: StoredSession) -> PeakReport | RampReport | SurfaceReport:
-    """Return the report of a session of a search, which may be incomplete, with its findings.
-
-    Raises StudyError for a record that cannot be read.
-    """
-    experiment, ledger, verdict = open_search(study, session)
-    about = findings_about_session(study, session.number)
-    if session.info.kind == "surface":
-        return surface_report(experiment, ledger, verdict, about)
-    make = peak_report if session.info.kind == "peak" else ramp_report
-    return make(experiment, ledger, verdict, about)
-
-
-def stored_headline(study: Study, session: StoredSession) -> str:
-    """Return the answer of a session of a search in one line, without findings and explanations."""
-    experiment, ledger, verdict = open_search(study, session)
-    if session.info.kind == "peak":
-        from benchwright.features.search.peak.report import peak_headline
-
-        return peak_headline(peak_report(experiment, ledger, verdict, (), ()))
-    if session.info.kind == "ramp":
-        from benchwright.features.search.ramp.report import ramp_headline
-
-        return ramp_headline(ramp_report(experiment, ledger, verdict, (), ()))
-    from benchwright.features.search.surface.report import surface_headline
-
-    return surface_headline(surface_report(experiment, ledger, verdict, ()))
-
-
-class _SearchOverLoads(TypedDict):
-    """The members that the reports of a peak search and of a ramp have in common."""
-
-    detail: str
-    trials: tuple[SearchTrial, ...]
-    sample: Pairs
-    target: str
-    disturbed: DisturbedLoads
-    bench_findings: tuple[Finding, ...]
-
-
-def _search_over_loads(
-    experiment: PeakExperiment | RampExperiment,
-    ledger: Ledger,
-    verdict: SessionVerdict,
+def search_view(
+    opened: OpenedSearch,
     about_session: Sequence[Finding],
-    loads: Sequence[Explanation] | None,
-) -> _SearchOverLoads:
-    trials, _ = recorded_trials(search_key(), ledger)
+    loads: Sequence[Explanation] | None = None,
+    predict: Sequence[Pairs] | None = None,
+    *,
+    part: str = "",
+    verbose: bool = False,
+) -> SearchView[Any]:
+    """Return the view of a search, which may be incomplete.
+
+    `loads`: what `explained_loads` returns for the session, if the caller has it; `predict`: the
+    samples of a surface to predict, None: those of the request; `part`, `verbose`: of the view.
+    """
+    match opened.experiment.info.kind:
+        case "peak":
+            from benchwright.features.search.peak.view import PeakView
+
+            return PeakView(peak_report(opened, about_session, loads), part, verbose=verbose)
+        case "ramp":
+            from benchwright.features.search.ramp.view import RampView
+
+            return RampView(ramp_report(opened, about_session, loads), part, verbose=verbose)
+    from benchwright.features.search.surface.view import SurfaceView
+
+    return SurfaceView(surface_report(opened, about_session, predict), part, verbose=verbose)
+
+
+def _shared(
+    opened: OpenedSearch, about_session: Sequence[Finding], loads: Sequence[Explanation] | None
+) -> dict[str, Any]:
+    """Return the members that the reports of a peak search and of a ramp have in common."""
+    trials, _ = recorded_trials(search_key(), opened.ledger)
     if loads is None:
-        loads = explained_loads(ledger, experiment.info)
-    return _SearchOverLoads(
-        detail=verdict.detail,
-        trials=tuple(trials),
-        sample=experiment.plan.sample,
-        target=experiment.target,
-        disturbed=disturbed_loads(loads),
-        bench_findings=_with_profiles(about_session, trials),
-    )
+        loads = explained_loads(opened.ledger, opened.experiment.info)
+    return {
+        "detail": opened.verdict.detail,
+        "trials": tuple(trials),
+        "sample": opened.experiment.plan.sample,
+        "target": opened.experiment.target,
+        "disturbed": disturbed_loads(loads),
+        "bench_findings": _with_profiles(about_session, trials),
+    }
 
 
 def peak_report(
-    experiment: PeakExperiment,
-    ledger: Ledger,
-    verdict: SessionVerdict,
-    about_session: Sequence[Finding],
-    loads: Sequence[Explanation] | None = None,
+    opened: OpenedSearch, about_session: Sequence[Finding], loads: Sequence[Explanation] | None
 ) -> PeakReport:
-    """Return the answer of a peak search, or the best so far of an interrupted one.
-
-    `loads`: what `explained_loads` returns for the session, if the caller has it.
-    """
+    """Return the answer of a peak search, or the best so far of an interrupted one."""
     from benchwright.features.search.peak.report import PeakReport
 
+    experiment: PeakExperiment = opened.experiment
     plan, answer = experiment.plan, experiment.result
-    shared = _search_over_loads(experiment, ledger, verdict, about_session, loads)
+    shared = _shared(opened, about_session, loads)
     results: tuple[ClaimResult | None, ...]
     if answer is None:
         best = experiment.best_so_far(shared["trials"])
@@ -152,7 +131,7 @@ def peak_report(
     else:
         results = answer.claims
     return PeakReport(
-        status=verdict.status if answer is None else answer.deciding.status.value,
+        status=opened.verdict.status if answer is None else answer.deciding.status.value,
         criteria=plan.goal.criteria,
         claims=plan.claims,
         results=results,
@@ -165,43 +144,31 @@ def peak_report(
 
 
 def ramp_report(
-    experiment: RampExperiment,
-    ledger: Ledger,
-    verdict: SessionVerdict,
-    about_session: Sequence[Finding],
-    loads: Sequence[Explanation] | None = None,
+    opened: OpenedSearch, about_session: Sequence[Finding], loads: Sequence[Explanation] | None
 ) -> RampReport:
-    """Return the result of a ramp, or the levels so far of an interrupted one.
-
-    `loads`: what `explained_loads` returns for the session, if the caller has it.
-    """
+    """Return the result of a ramp, or the levels so far of an interrupted one."""
     from benchwright.features.search.ramp.policy import best_so_far
     from benchwright.features.search.ramp.report import RampReport
 
+    experiment: RampExperiment = opened.experiment
     plan, result = experiment.plan, experiment.result
-    shared = _search_over_loads(experiment, ledger, verdict, about_session, loads)
-    status = verdict.status if result is None else result.status.value
+    shared = _shared(opened, about_session, loads)
+    status = opened.verdict.status if result is None else result.status.value
     if result is None and shared["trials"]:
         result = best_so_far(plan.goal, [trial.trial for trial in shared["trials"]])
     return RampReport(status=status, goal=plan.goal, result=result, seed=plan.goal.seed, **shared)
 
 
 def surface_report(
-    experiment: SurfaceExperiment,
-    ledger: Ledger,
-    verdict: SessionVerdict,
-    about_session: Sequence[Finding],
-    predict: Sequence[Pairs] | None = None,
+    opened: OpenedSearch, about_session: Sequence[Finding], predict: Sequence[Pairs] | None
 ) -> SurfaceReport:
-    """Return a surface, or the samples so far of an interrupted one.
-
-    `predict`: the samples to predict; None: those of the request.
-    """
+    """Return a surface, or the samples so far of an interrupted one."""
     from benchwright.features.search.surface.report import SurfaceReport
     from benchwright.features.search.surface.result import predict_samples
 
-    plan = experiment.plan
-    trials = search_trials_of(ledger.study, ledger.session)
+    experiment: SurfaceExperiment = opened.experiment
+    plan, ledger = experiment.plan, opened.ledger
+    trials = tuple(search_trials_of(ledger.study, ledger.session))
     result = experiment.result
     if result is None:
         # Includes the cost of the trials at the interrupted sample.
@@ -213,8 +180,9 @@ def surface_report(
         )
     wanted = plan.predict if predict is None else predict
     return SurfaceReport(
-        status=verdict.status,
-        detail=verdict.detail,
+        status=opened.verdict.status,
+        detail=opened.verdict.detail,
+        trials=trials,
         goal=plan.goal,
         claims=plan.claims,
         policy=next((one.found.policy for one in result.results), plan.policy),
@@ -222,22 +190,6 @@ def surface_report(
         asked=predict_samples(plan.goal, result.results, wanted),
         bench_findings=_with_profiles(about_session, trials),
     )
-
-
-def found_peaks(
-    experiment: Any, ledger: Ledger, trials: Sequence[SearchTrial]
-) -> dict[Pairs, ClaimResult]:
-    """Return the result at each sample of a peak search or a surface, so far; empty for a ramp."""
-    kind = experiment.info.kind
-    if kind == "surface":
-        peaks = experiment.recorded(ledger).by_sample
-        return {at: one.found for at, one in peaks.items()}
-    if kind != "peak" or not trials:
-        return {}
-    answer = experiment.recorded(ledger)
-    counted, _ = recorded_trials(search_key(), ledger)
-    found = experiment.best_so_far(counted) if answer is None else answer.first
-    return {} if found is None else {trials[0].sample: found}
 
 
 def _with_profiles(

@@ -1,4 +1,4 @@
-"""The result of a peak search, as text and for JSON: answer, claims, trials and curve."""
+"""The result of a peak search in sentences, and for JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from benchwright.core.criterion import Criterion, criterion_name, criterion_text
+from benchwright.core.criterion import Criterion, criterion_text
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
 from benchwright.core.text import (
@@ -20,20 +20,9 @@ from benchwright.core.text import (
     probability_text,
     rate_text,
 )
-from benchwright.core.text_table import (
-    Field,
-    TextColumn,
-    duration_column,
-    field_lines,
-    number_column,
-    number_columns,
-    table_lines,
-    text_column,
-    word_column,
-)
+from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line
 from benchwright.features.load.trial import LoadEnding
-from benchwright.features.search.disturbed import DisturbedLoads
 from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
 from benchwright.features.search.peak.policies.check import check_text
 from benchwright.features.search.peak.policies.evidence import (
@@ -42,6 +31,7 @@ from benchwright.features.search.peak.policies.evidence import (
     measured_bounds,
     tallies,
 )
+from benchwright.features.search.report import SearchReport
 from benchwright.features.search.text import (
     binding_criterion,
     claim_sentence,
@@ -70,31 +60,25 @@ from benchwright.report.documents import (
     entry,
     infinite,
 )
-from benchwright.report.parts import late_columns, report_text
 
 # --------------------------------------------------------------------------------------
 # The result of a peak search as text: answer, trials, curve, findings.
 #
 # Decision: the answer and its claims come first, then the cost and the sources of noise. The
-# table of trials and a few points of the curve show why. Findings follow the figures.
+# tables (view.py) show why. Findings follow the figures.
 
-_CURVE_ROWS = 7
 _NOISE_S = 60.0
 """Length of a run for which the noise is reported."""
 
 
-class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
+class PeakReport(SearchReport, frozen=True, kw_only=True):
     """Everything in the report of a search; `results` are None if it was interrupted before
     anything was known."""
 
-    status: str
-    """A `PeakStatus`, or `interrupted`."""
-    detail: str
     criteria: tuple[Criterion, ...]
     claims: tuple[Claim, ...]
     results: tuple[ClaimResult | None, ...]
     """One for each claim."""
-    trials: tuple[SearchTrial, ...]
     policy: str
     seed: int
     budget_s: float | None = None
@@ -102,9 +86,6 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
     sample: Pairs = ()
     target: str = ""
     """What is known of a server that bw did not start."""
-    bench_findings: tuple[Finding, ...] = ()
-    """Findings about the workbench, independent of what was measured."""
-    disturbed: DisturbedLoads = DisturbedLoads()
 
     @property
     def result(self) -> ClaimResult | None:
@@ -112,10 +93,9 @@ class PeakReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.results[0]
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Every finding once, those of the search first."""
-        found = [f for one in self.results if one is not None for f in one.findings]
-        return tuple(dict.fromkeys((*found, *self.disturbed.findings, *self.bench_findings)))
+    def own_findings(self) -> Sequence[Finding]:
+        """The findings of the results."""
+        return [f for one in self.results if one is not None for f in one.findings]
 
 
 def peak_ending_text(report: PeakReport) -> str:
@@ -252,17 +232,6 @@ def _counted(rates: Sequence[RateTally], rate: float, *, held: bool) -> str:
     return f"{rate_text(rate)} ({some} of {plural(tally.held + tally.failed, 'trial')})"
 
 
-def peak_text(report: PeakReport) -> str:
-    """Return the report without its findings, ending with a newline."""
-    result = report.result
-    return report_text(
-        [one_line(peak_sentence(report)), *map(one_line, report.disturbed.lines)],
-        field_lines(peak_fields(report)),
-        _trial_table(report),
-        () if result is None else _curve_table(result, report.criteria),
-    )
-
-
 def peak_fields(report: PeakReport) -> Iterator[Field]:
     """Yield what a peak search found, and how, as names and texts."""
     result = report.result
@@ -306,7 +275,7 @@ def _peak(result: ClaimResult) -> str:
 def _claim(claim: Claim, result: ClaimResult | None, criteria: tuple[Criterion, ...]) -> str:
     binding = None if result is None else binding_criterion(result, criteria)
     text = f"{claim.text}: {claim_text(claim, binding)}"
-    if result is None or result.status in _NO_CLAIM:
+    if result is None or result.status in NO_CLAIM:
         return f"{text}: not claimed"
     if result.claim_probability is None:
         none = "the policy states no probability"
@@ -315,14 +284,13 @@ def _claim(claim: Claim, result: ClaimResult | None, criteria: tuple[Criterion, 
     return f"{text}: probability {probability_text(result.claim_probability)}{at}"
 
 
-_NO_CLAIM = (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS)
+NO_CLAIM = (PeakStatus.FAILED, PeakStatus.FAILS_AT_LOWEST, PeakStatus.NEVER_FAILS)
+"""Endings that claim nothing of an answer."""
 
 
 def _spent(report: PeakReport) -> str:
-    load_s = sum(trial.trial.lasted_s for trial in report.trials)
-    cost_s = sum(trial.trial.cost_s for trial in report.trials)
     making_s = sum(trial.trial.making_s for trial in report.trials)
-    spent = spent_text(load_s, cost_s, len(report.trials), making_s)
+    spent = spent_text(report.load_s, report.cost_s, len(report.trials), making_s)
     return f"{spent}; policy {report.policy}, seed {report.seed}"
 
 
@@ -337,86 +305,6 @@ def _noise(result: ClaimResult) -> Iterator[Field]:
         parts.append(f"±{percent_text(between)} between trials")
     if parts:
         yield ("noise", f"{', '.join(parts)} (standard deviation of the response)")
-
-
-# -- trials ------------------------------------------------------------------------------
-
-
-def _trial_table(report: PeakReport) -> Iterator[str]:
-    trials = [trial.trial for trial in report.trials]
-    if not trials:
-        return
-    offered = [None if trial.offered is None else trial.offered_rate for trial in trials]
-    columns = [
-        text_column("trial", (str(trial.number) for trial in report.trials)),
-        number_column("rate/s", (None if t.users is not None else t.rate for t in trials), 5),
-    ]
-    # No column if the generator does not report the offered rate.
-    if any(rate is not None for rate in offered):
-        columns.append(number_column("offered/s", offered, 5))
-    columns.append(duration_column("lasted", (trial.lasted_s for trial in trials)))
-    for each in report.criteria:
-        values = [[trial.values.get(each.key)] for trial in trials]
-        columns += _value_columns(each, [criterion_name(each)], values)
-    columns += late_columns([trial.late_p99_ms for trial in trials])
-    columns.append(word_column("", _remarks(report)))
-    yield from table_lines(columns)
-
-
-def _value_columns(
-    criterion: Criterion, names: Sequence[str], rows: Sequence[Sequence[float | None]]
-) -> list[TextColumn]:
-    """Return columns of a criterion's values; the first heading has the unit."""
-    if criterion.statistic in ("share", "ratio"):
-        rows = [[None if v is None else 100 * v for v in row] for row in rows]
-        unit = "%"
-    else:
-        unit = criterion.unit
-    return number_columns([f"{names[0]} {unit}".rstrip(), *names[1:]], rows)
-
-
-def _remarks(report: PeakReport) -> Iterator[str]:
-    """Yield each trial's purpose and whether it ended early or is void, or its failure; a repeated
-    failure refers to the first trial that had it."""
-    told: dict[str, int] = {}
-    for one in report.trials:
-        trial = one.trial
-        if trial.ending is not LoadEnding.FAILED:
-            parts = (
-                one.probe.purpose,
-                "" if trial.users is None else f"{trial.users} users, a closed loop",
-                "ended early" if trial.ending is LoadEnding.LEFT else "",
-                "void: the generator was late" if is_void(report.criteria, trial) else "",
-            )
-            yield ", ".join(part for part in parts if part)
-        elif (first := told.setdefault(trial.failure, one.number)) != one.number:
-            yield f"failed as trial {first} did"
-        else:
-            yield f"failed: {one_line(trial.failure)}"
-
-
-# -- the curve ---------------------------------------------------------------------------
-
-
-def _curve_table(result: ClaimResult, criteria: tuple[Criterion, ...]) -> Iterator[str]:
-    """Yield the response at a few rates, with its band."""
-    criterion = binding_criterion(result, criteria)
-    if not result.curve or criterion is None or result.status in _NO_CLAIM:
-        return
-    last = len(result.curve) - 1
-    count = min(_CURVE_ROWS, last + 1)
-    places = sorted({round(i * last / max(count - 1, 1)) for i in range(count)})
-    points = [result.curve[place] for place in places]
-    names = [criterion_name(criterion), "low", "high"]
-    yield "response at some rates, with a 95 % band"
-    yield from table_lines(
-        [
-            number_column("rate/s", (point.rate for point in points), 5),
-            *_value_columns(
-                criterion, names, [[point.middle, point.low, point.high] for point in points]
-            ),
-        ]
-    )
 
 
 # -- the document ------------------------------------------------------------------------
@@ -545,8 +433,8 @@ def peak_document(
         **_answer(result, report.claims[0]),
         claims=tuple(entry(ClaimEntry, claim, **_answer(one, claim)) for claim, one in answered),
         binding=None if result is None else result.binding or None,
-        seconds=sum(trial.trial.cost_s for trial in report.trials),
-        load_s=sum(trial.trial.lasted_s for trial in report.trials),
+        seconds=report.cost_s,
+        load_s=report.load_s,
         trials=tuple(_trial_entry(trial, report.criteria) for trial in report.trials),
         components=VarianceComponents(None, None) if result is None else result.components,
         curve=() if result is None else tuple(map(_curve_point, result.curve)),

@@ -1,4 +1,4 @@
-"""The result of a ramp, as text and for JSON: saturation, fitted law and profile."""
+"""The result of a ramp in sentences, and for JSON."""
 
 from __future__ import annotations
 
@@ -12,19 +12,9 @@ from msgspec import UNSET, UnsetType
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import duration_text, number_text, percent_text, plural, rate_text
-from benchwright.core.text_table import (
-    Field,
-    field_lines,
-    number_column,
-    number_columns,
-    percent_column,
-    table_lines,
-    text_column,
-    word_column,
-)
+from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line
 from benchwright.features.load.trial import LoadEnding
-from benchwright.features.search.disturbed import DisturbedLoads
 from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
 from benchwright.features.search.ramp.types import (
     BandPoint,
@@ -37,6 +27,7 @@ from benchwright.features.search.ramp.types import (
     ScalabilityModel,
     UslFit,
 )
+from benchwright.features.search.report import SearchReport
 from benchwright.features.search.text import load_value_text, sample_text, spent_text
 from benchwright.features.search.types import SearchTrial
 from benchwright.report.documents import (
@@ -48,7 +39,6 @@ from benchwright.report.documents import (
     entry,
     infinite,
 )
-from benchwright.report.parts import late_columns, report_text
 
 # --------------------------------------------------------------------------------------
 # The result of a ramp as text: saturation, fitted law, profile by level.
@@ -58,38 +48,20 @@ from benchwright.report.parts import late_columns, report_text
 # Source: Systems Performance, 12.3.7.
 
 
-class RampReport(msgspec.Struct, frozen=True, kw_only=True):
+class RampReport(SearchReport, frozen=True, kw_only=True):
     """Everything in the report of a ramp; the result is None if nothing ran."""
 
-    status: str
-    """A `RampStatus`, or `interrupted`."""
-    detail: str
     goal: RampGoal
     result: RampResult | None
-    trials: tuple[SearchTrial, ...]
     seed: int
     sample: Pairs = ()
     target: str = ""
     """What is known of a server that bw did not start."""
-    bench_findings: tuple[Finding, ...] = ()
-    """Findings about the workbench, independent of what was measured."""
-    disturbed: DisturbedLoads = DisturbedLoads()
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Every finding once, those of the ramp first."""
-        own = () if self.result is None else self.result.findings
-        return tuple(dict.fromkeys((*own, *self.disturbed.findings, *self.bench_findings)))
-
-
-def ramp_text(report: RampReport, *, verbose: bool = False) -> str:
-    """Return the report without its findings, ending with a newline; `verbose`: with the
-    parameters of the laws."""
-    return report_text(
-        [one_line(ramp_sentence(report)), *map(one_line, report.disturbed.lines)],
-        field_lines(ramp_fields(report, verbose=verbose)),
-        _table(report),
-    )
+    def own_findings(self) -> Sequence[Finding]:
+        """The findings of the result."""
+        return () if self.result is None else self.result.findings
 
 
 def level_text(level: float, axis: RampAxis) -> str:
@@ -159,10 +131,8 @@ def ramp_fields(report: RampReport, *, verbose: bool = False) -> Iterator[Field]
         yield ("target", one_line(report.target))
     if report.sample:
         yield ("sample", sample_text(report.sample))
-    load_s = sum(trial.trial.lasted_s for trial in report.trials)
-    cost_s = sum(trial.trial.cost_s for trial in report.trials)
     making_s = sum(trial.trial.making_s for trial in report.trials)
-    spent = spent_text(load_s, cost_s, len(report.trials), making_s)
+    spent = spent_text(report.load_s, report.cost_s, len(report.trials), making_s)
     yield ("spent", f"{spent}; seed {report.seed}")
     yield ("ended", one_line(f"{report.status}: {report.detail}"))
 
@@ -210,26 +180,13 @@ def _law_rows(result: RampResult, *, verbose: bool) -> Iterator[Field]:
     yield ("law", _law_sentence(fit, law, len(result.points)))
     if not verbose:
         return
-    if law.sharpness is None:
-        yield ("gamma", f"{_figure(law.gamma, fit.gamma)} /s of one user")
-        yield ("sigma", f"{_figure(law.sigma, fit.sigma)} contention")
-        yield ("kappa", f"{_figure(law.kappa, fit.kappa)} coherency")
-    else:
-        yield ("gamma", f"{_short(law.gamma)} /s of one user")
-        yield ("sigma", f"{_short(law.sigma)} of a user's time at the bottleneck")
-        yield ("sharpness", f"{_short(law.sharpness)} (Amdahl's law: 1)")
     yield ("fit", _goodness(fit))
     if fit.preferred is not ScalabilityModel.USL:
         reason = "the data do not ask for it"
         if fit.preferred is ScalabilityModel.SATURATING:
             reason = "the levels do not show its fall"
-        whole = (fit.gamma.value, fit.sigma.value, fit.kappa.value)
-        gamma, sigma, kappa = map(_short, whole)
         maximum = _maximum(fit)
-        yield (
-            "whole law",
-            f"gamma {gamma}, sigma {sigma}, kappa {kappa}{maximum and ': ' + maximum}; {reason}",
-        )
+        yield ("whole law", f"{maximum or 'the fitted throughput never falls'}; {reason}")
 
 
 def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
@@ -259,11 +216,6 @@ def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
     return f"Universal Scalability Law: {maximum}"
 
 
-def _figure(value: float, estimate: Estimate) -> str:
-    """Return a parameter of the preferred law, with its interval from the whole law."""
-    return f"{_short(value)} ({range_text(estimate)})"
-
-
 def _whole_law(fit: UslFit) -> PreferredLaw:
     """Return the whole law's parameters, for a result without a preferred law."""
     return PreferredLaw(
@@ -290,48 +242,6 @@ def _goodness(fit: UslFit) -> str:
     if fit.r_squared is not None:
         text += f", R² {fit.r_squared:.4f}"
     return f"{text}, {fit.n} trials, intervals at {percent_text(fit.gamma.confidence, 10)}"
-
-
-# -- table -------------------------------------------------------------------------------
-
-
-def _table(report: RampReport) -> Iterator[str]:
-    result = report.result
-    if result is None or not result.points:
-        return
-    points = result.points
-    columns = [number_column("users", (point.level for point in points))]
-    if result.axis is RampAxis.RATE:
-        columns = [
-            number_column("rate/s", (point.level for point in points)),
-            number_column("offered/s", (point.offered for point in points)),
-        ]
-    columns += number_columns(
-        ["throughput/s", "low", "high"],
-        [[point.throughput.value, point.throughput.low, point.throughput.high] for point in points],
-    )
-    columns += number_columns(
-        ["mean ms", "p50 ms", "p99 ms"],
-        [
-            [point.response_ms_mean, point.response_ms_p50, point.response_ms_p99]
-            for point in points
-        ],
-    )
-    columns += late_columns([point.late_p99_ms for point in points])
-    columns += [
-        percent_column("efficiency", (point.efficiency for point in points)),
-        percent_column("errors", (point.error_share for point in points)),
-        text_column("trials", (str(point.trials) for point in points)),
-        word_column("", (_remark(point, result) for point in points)),
-    ]
-    yield from table_lines(columns)
-
-
-def _remark(point: RampPoint, result: RampResult) -> str:
-    if result.saturation is not None and point.level == result.saturation.level:
-        return "<- saturation"
-    errors = result.status is RampStatus.ERRORS
-    return "<- too many errors" if errors and point is result.points[-1] else ""
 
 
 # -- the document ------------------------------------------------------------------------
@@ -462,8 +372,8 @@ def ramp_document(
         usl=None if law is None else _usl_entry(law),
         usl_absent=None if result is None else result.usl_absent or None,
         band=entries(BandEntry, band),
-        seconds=sum(trial.trial.cost_s for trial in report.trials),
-        load_s=sum(trial.trial.lasted_s for trial in report.trials),
+        seconds=report.cost_s,
+        load_s=report.load_s,
         trials=tuple(map(_trial_entry, report.trials)),
         findings=entries(FindingEntry, report.findings),
         plots=tuple(plots),

@@ -1,27 +1,19 @@
-"""A response surface as text and for JSON: the model, its error and the samples."""
+"""A response surface in sentences, and for JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, Unpack
 
 import msgspec
 
-from benchwright.core.results import Estimate, Finding
-from benchwright.core.text import (
-    ABSENT,
-    duration_text,
-    number_text,
-    percent_text,
-    plural,
-    rate_text,
-    signed_percent_text,
-    was,
-)
-from benchwright.core.text_table import Field, field_lines, number_columns, table_lines, text_column
+from benchwright.core.results import Finding
+from benchwright.core.text import duration_text, number_text, percent_text, plural, rate_text
+from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line
 from benchwright.features.search.documents import SearchHead, StoredSearch
+from benchwright.features.search.report import SearchReport
 from benchwright.features.search.surface.model import has_interval
 from benchwright.features.search.surface.types import (
     CrossValidation,
@@ -31,7 +23,6 @@ from benchwright.features.search.surface.types import (
     ModelFit,
     ModelKind,
     Prediction,
-    Sample,
     SampleResult,
     SurfaceGoal,
     SurfaceResult,
@@ -39,14 +30,12 @@ from benchwright.features.search.surface.types import (
 from benchwright.features.search.text import (
     gangs_text,
     interval_text,
-    open_answer_text,
     peak_rate_text,
     sample_text,
     spent_text,
 )
 from benchwright.features.search.types import Claim, PeakStatus
 from benchwright.report.documents import Ends, FileEntry, FindingEntry, encode, entries, entry
-from benchwright.report.parts import report_text
 
 # --------------------------------------------------------------------------------------
 # A response surface as text: the model and its error, then the table of samples.
@@ -64,23 +53,20 @@ _SEARCH_SUFFIX = " search"
 """Suffix of the subject of a finding about one sample's search."""
 
 
-class SurfaceReport(msgspec.Struct, frozen=True, kw_only=True):
+class SurfaceReport(SearchReport, frozen=True, kw_only=True):
     """Everything in the report of a surface."""
 
-    status: str
-    detail: str
     goal: SurfaceGoal
     claims: tuple[Claim, ...]
     policy: str
     result: SurfaceResult
     asked: tuple[Prediction, ...] = ()
     """The predictions that `--predict` requested."""
-    bench_findings: tuple[Finding, ...] = ()
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Every finding once, those of the surface first."""
-        return tuple(dict.fromkeys((*self.result.findings, *self.bench_findings)))
+    def own_findings(self) -> Sequence[Finding]:
+        """The findings of the result."""
+        return self.result.findings
 
 
 def named_findings(report: SurfaceReport) -> list[tuple[str, Finding]]:
@@ -251,19 +237,6 @@ def surface_headline(report: SurfaceReport) -> str:
     return f"Highest peak rate {rate}{ended}" + (f" ({interval}" if interval else "")
 
 
-def surface_text(report: SurfaceReport) -> str:
-    """Return the report without its findings, ending with a newline."""
-    fit = report.result.fit
-    return report_text(
-        [one_line(surface_sentence(report))],
-        field_lines(surface_fields(report)),
-        _samples(report),
-        () if fit is None else _coefficients(fit),
-        () if report.result.gangs is None else _gangs(report.result.gangs),
-        _requested_predictions(report),
-    )
-
-
 # -- head ------------------------------------------------------------------------------
 
 
@@ -333,143 +306,6 @@ def _error_rows(result: SurfaceResult, *, chosen: bool) -> Iterator[Field]:
         if chosen
         else text,
     )
-
-
-# -- samples ---------------------------------------------------------------------------
-
-
-def _samples(report: SurfaceReport) -> Iterator[str]:
-    results: dict[Sample, list[SampleResult]] = {}
-    for result in report.result.results:
-        results.setdefault(result.sample, []).append(result)
-    predictions = {prediction.sample: prediction for prediction in report.result.predictions}
-    shown = list(predictions) if len(predictions) <= MOST_ROWS else []
-    shown = shown or list(results)
-    shown += [sample for sample in results if sample not in set(shown)]
-    names = [factor.name for factor in report.goal.factors]
-    pooled = any(result.gang for result in report.result.results)
-    is_open = not all(result.claim_held for result in report.result.results)
-    rows = [
-        [
-            *_levels(sample),
-            *([one.gang if one is not None else ""] if pooled else []),
-            *_measured_cells(one),
-            *([_open_cell(one)] if is_open else []),
-            *_model_cells(predictions.get(sample)),
-        ]
-        for sample in shown
-        for one in results.get(sample, [None])
-    ]
-    level = f"at {percent_text(report.goal.confidence, 10)}"
-    heads = [*names, *(["gang"] if pooled else [])]
-    heads += ["measured", _interval_head(report.result.results)]
-    heads += ["claim not held"] if is_open else []
-    yield from _table([*heads, "model", f"band {level}"], rows)
-    left = len(predictions) - len(shown)
-    if left > 0:
-        rest = plural(left, "sample")
-        yield f"{rest} that {was(left)} not searched: --json has all, --predict any"
-
-
-def _interval_head(results: Iterable[SampleResult]) -> str:
-    """Return the heading of the searches' intervals, with their confidence if all agree."""
-    intervals = (result.found.interval for result in results if result.claim_held)
-    levels = {interval.confidence for interval in intervals if interval is not None}
-    return f"interval at {percent_text(levels.pop(), 10)}" if len(levels) == 1 else "interval"
-
-
-def _levels(sample: Sample) -> list[str]:
-    return [level for _, level in sample]
-
-
-def _model_cells(prediction: Prediction | None) -> list[str]:
-    return ["", ""] if prediction is None else _predicted_cells(prediction)
-
-
-def _measured_cells(result: SampleResult | None) -> list[str]:
-    """Return the peak and its interval; empty cells where the claim did not hold."""
-    if result is None or result.peak_rate is None:
-        return ["", ""]
-    return [rate_text(result.peak_rate), _interval_text(result.found.interval)]
-
-
-def _open_cell(result: SampleResult | None) -> str:
-    """Return what a search without its claim established."""
-    if result is None or result.claim_held:
-        return ""
-    return open_answer_text(result.found)
-
-
-def _interval_text(interval: Estimate | None) -> str:
-    return ABSENT if interval is None else _ends_text(interval.low, interval.high)
-
-
-def _ends_text(low: float, high: float) -> str:
-    if not math.isfinite(low + high):
-        return ABSENT
-    return f"{number_text(low, 5)} to {number_text(high, 5)}"
-
-
-def _predicted_cells(prediction: Prediction) -> list[str]:
-    return [rate_text(prediction.value), _ends_text(prediction.low, prediction.high)]
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table of text columns."""
-    yield from table_lines(
-        [text_column(head, (row[place] for row in rows)) for place, head in enumerate(heads)]
-    )
-
-
-# -- model, predictions ----------------------------------------------------------------
-
-
-def _coefficients(fit: ModelFit) -> Iterator[str]:
-    if not fit.coefficients:
-        return
-    level = fit.coefficients[0].estimate.confidence
-    names = (coefficient.name for coefficient in fit.coefficients)
-    estimates = [coefficient.estimate for coefficient in fit.coefficients]
-    yield from table_lines(
-        [
-            text_column("coefficient", names),
-            *number_columns(
-                ["value", f"low at {percent_text(level, 10)}", "high"],
-                [[estimate.value, estimate.low, estimate.high] for estimate in estimates],
-            ),
-        ]
-    )
-    yield "numeric factors run from -1 (lowest level) to 1 (highest)"
-
-
-def _gangs(gangs: GangEffects) -> Iterator[str]:
-    """Yield the effect of each gang, as differences from the mean gang."""
-    effects = [one.effect for one in gangs.gangs]
-    level = percent_text(gangs.difference.confidence, 10)
-    ends = (
-        f"{signed_percent_text(one.low, 1, 2)} to {signed_percent_text(one.high, 1, 2)}"
-        for one in effects
-    )
-    values = (signed_percent_text(one.value, 1, 2) for one in effects)
-    yield from table_lines(
-        [
-            text_column("gang", (one.gang for one in gangs.gangs)),
-            *number_columns(["searches"], [[one.searches] for one in gangs.gangs]),
-            text_column("peaks", values),
-            text_column(f"interval at {level}", ends),
-        ]
-    )
-
-
-def _requested_predictions(report: SurfaceReport) -> Iterator[str]:
-    for one in report.asked:
-        rate, band = _predicted_cells(one)
-        text = f"{sample_text(one.sample)}: {rate}"
-        if band != ABSENT:
-            text += f" ({band} at {percent_text(report.goal.confidence, 10)})"
-        if one.outside:
-            text += f"; extrapolated in {', '.join(one.outside)}"
-        yield text
 
 
 # -- the document ------------------------------------------------------------------------

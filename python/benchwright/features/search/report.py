@@ -1,4 +1,5 @@
-"""What disturbed the loads of a search, in the words of `bw why`."""
+"""What the reports of all kinds of searches have, and what disturbed their loads, in the words of
+`bw why`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.results import Finding, Severity
+from benchwright.features.search.types import SearchTrial
 from benchwright.findings.explanation import Explanation
 from benchwright.report.answer import finding_groups
 from benchwright.views.why import cause_text
@@ -38,3 +40,36 @@ def disturbed_loads(loads: Sequence[Explanation]) -> DisturbedLoads:
         "load and what to do"
     )
     return DisturbedLoads((*lines, meaning), tuple(cause for _, cause in named))
+
+
+class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reported of a search of any kind, which may be incomplete."""
+
+    status: str
+    """How it ended, or `interrupted`."""
+    detail: str
+    trials: tuple[SearchTrial, ...] = ()
+    bench_findings: tuple[Finding, ...] = ()
+    """Findings about the workbench, independent of what was measured."""
+    disturbed: DisturbedLoads = DisturbedLoads()
+
+    @property
+    def own_findings(self) -> Sequence[Finding]:
+        """The findings about what was measured."""
+        raise NotImplementedError
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding once, those of the search first."""
+        found = (*self.own_findings, *self.disturbed.findings, *self.bench_findings)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def load_s(self) -> float:
+        """Time under load of its trials [s]."""
+        return sum(one.trial.lasted_s for one in self.trials)
+
+    @property
+    def cost_s(self) -> float:
+        """Time that its trials took [s]."""
+        return sum(one.trial.cost_s for one in self.trials)

@@ -1,0 +1,263 @@
+"""The view of a ramp: levels, laws, figures and picture, for terminal and page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Unpack
+
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Estimate
+from benchwright.core.text import percent_text, plural
+from benchwright.core.text_table import Field
+from benchwright.core.untrusted import visible
+from benchwright.features.search.documents import StoredSearch
+from benchwright.features.search.profiles import answer_load
+from benchwright.features.search.ramp.profile import band_of
+from benchwright.features.search.ramp.report import (
+    RampReport,
+    level_text,
+    ramp_document,
+    ramp_ending_text,
+    ramp_fields,
+    ramp_headline,
+    ramp_sentence,
+)
+from benchwright.features.search.ramp.types import (
+    BandPoint,
+    PreferredLaw,
+    RampAxis,
+    RampPoint,
+    RampStatus,
+    ScalabilityModel,
+    UslFit,
+)
+from benchwright.features.search.view import (
+    CellColumn,
+    SearchView,
+    cost_tiles,
+    estimate_column,
+    figure_column,
+    late_column,
+    share_scale,
+    word_column,
+)
+from benchwright.report.charts.sheet import Sheet
+from benchwright.report.documents import FileEntry
+from benchwright.views.blocks import Column, Picture, TableBlock, Tile
+from benchwright.views.figures import (
+    Scale,
+    count_column,
+    estimate_number,
+    keyed,
+    number_of,
+    scale_of,
+    table_of,
+)
+
+
+class RampView(SearchView[RampReport]):
+    """A ramp as texts and blocks."""
+
+    def headline(self) -> str:
+        return ramp_headline(self.report)
+
+    def sentence(self) -> str:
+        return ramp_sentence(self.report)
+
+    def ending(self) -> str:
+        return ramp_ending_text(self.report)
+
+    def fields(self) -> Iterator[Field]:
+        return ramp_fields(self.report, verbose=self.verbose)
+
+    def tiles(self) -> Iterator[Tile]:
+        report, result, link = self.report, self.report.result, self.trials_id
+        if result is not None and result.points:
+            point = result.saturation or max(result.points, key=lambda one: one.throughput.value)
+            what = "Saturation" if result.saturation is not None else "Highest throughput"
+            scale = scale_of([point.throughput.value], "/s")
+            rate = estimate_number(f"{self.part}.saturation", point.throughput, scale, link=link)
+            yield Tile(what, rate, level_text(point.level, result.axis))
+            fit = result.usl
+            users = None if fit is None else fit.users_at_peak
+            if users is not None and fit is not None and fit.preferred is ScalabilityModel.USL:
+                scale = scale_of([users.value], "")
+                number = estimate_number(f"{self.part}.law.users", users, scale, link=link)
+                yield Tile("Users at the law's maximum", number)
+        yield from cost_tiles(self, report.load_s, report.cost_s, len(report.trials))
+
+    def tables(self) -> Iterator[TableBlock]:
+        yield from self._levels()
+        if self.verbose:
+            yield from self._laws()
+
+    def _levels(self) -> Iterator[TableBlock]:
+        """Yield a row for each level: latency is beside throughput, because throughput with
+        unacceptable latency is not capacity."""
+        result, link = self.report.result, self.trials_id
+        if result is None or not result.points:
+            return
+        points = result.points
+        level = ""
+        if any(math.isfinite(one.throughput.low) for one in points):
+            confidence = percent_text(points[0].throughput.confidence, 10)
+            level = f", throughput with {confidence} intervals"
+        responses = [
+            (label, name)
+            for label, name in (("Mean response", "mean"), ("p50", "p50"), ("p99", "p99"))
+            if any(_response(point, name) is not None for point in points)
+        ]
+        times = scale_of([_response(one, name) for _, name in responses for one in points], "ms")
+        loads: list[CellColumn[RampPoint]] = [
+            figure_column(
+                *("Users" if result.axis is RampAxis.USERS else "Rate", ""),
+                *(lambda one: one.level, scale_of([one.level for one in points], self._unit)),
+            )
+        ]
+        if result.axis is RampAxis.RATE:
+            offered = scale_of([one.offered for one in points], self._unit)
+            loads.append(
+                figure_column("Offered", "offered", lambda one: one.offered, offered, rank=5)
+            )
+        flows = scale_of(
+            [one.throughput.value for one in points],
+            "/s",
+            ends=[end for one in points for end in (one.throughput.low, one.throughput.high)],
+        )
+
+        def remark(one: RampPoint) -> str:
+            if result.saturation is not None and one.level == result.saturation.level:
+                return "<- saturation"
+            errors = result.status is RampStatus.ERRORS
+            return "<- too many errors" if errors and one is points[-1] else ""
+
+        yield table_of(
+            f"{self.part}-levels",
+            plural(len(points), "level") + level,
+            keyed(f"{self.part}.level", points),
+            (
+                *loads,
+                estimate_column(
+                    "Throughput", "throughput", lambda one: one.throughput, flows, link=link
+                ),
+                *(
+                    figure_column(
+                        *(label, label.lower(), lambda one, name=name: _response(one, name), times),
+                        short=name,
+                        note="response time",
+                        link=link,
+                    )
+                    for label, name in responses
+                ),
+                *late_column(lambda one: one.late_p99_ms, points),
+                figure_column(
+                    *("Efficiency", "efficiency", lambda one: one.efficiency),
+                    share_scale(one.efficiency for one in points),
+                    note="throughput per unit of load, of the first level's",
+                    rank=3,
+                ),
+                *(
+                    [
+                        figure_column(
+                            *("Errors", "errors", lambda one: one.error_share),
+                            share_scale(one.error_share for one in points),
+                            link=link,
+                        )
+                    ]
+                    if any(one.error_share is not None for one in points)
+                    else []
+                ),
+                count_column(
+                    "Trials", "trials", lambda one: one.trials, link=lambda _: link, rank=4
+                ),
+                word_column("", remark),
+            ),
+        )
+
+    @property
+    def _unit(self) -> str:
+        return "" if self.report.goal.axis is RampAxis.USERS else "/s"
+
+    def _laws(self) -> Iterator[TableBlock]:
+        """Yield the parameters of the law that the answer states, and of the whole one, whose
+        intervals contain them."""
+        fit = None if self.report.result is None else self.report.result.usl
+        if fit is None:
+            return
+        preferred: list[CellColumn[_Parameter]] = []
+        if fit.law is not None and fit.preferred is not ScalabilityModel.USL:
+            column = Column(f"Preferred: {fit.preferred}", numeric=True, short=f"{fit.preferred}")
+            preferred = [
+                (column, lambda key, one: number_of(f"{key}.preferred", one[2], _scale(one)))
+            ]
+        yield table_of(
+            f"{self.part}-law",
+            f"Parameters of the laws, fitted to {plural(fit.n, 'trial')}; "
+            f"{percent_text(fit.gamma.confidence, 10)} intervals",
+            [(f"{self.part}.law.{one[0]}", one) for one in _parameters(fit)],
+            (
+                word_column("Parameter", lambda one: one[0], code=True),
+                word_column("Meaning", lambda one: one[1]),
+                *preferred,
+                (
+                    Column("Whole law", numeric=True),
+                    lambda key, one: estimate_number(key, one[3], _scale(one)),
+                ),
+            ),
+        )
+
+    def _band(self) -> tuple[BandPoint, ...]:
+        return band_of(self.report.goal, [one.trial for one in self.report.trials])
+
+    def sheet(self) -> Sheet:
+        from benchwright.features.search.ramp.chart import ramp_sheet
+
+        return ramp_sheet(self.report, self._band())
+
+    def picture(self) -> Picture:
+        sheet = self.sheet()
+        return Picture(
+            id=f"{self.part}-ramp",
+            title=visible(sheet.title),
+            sheet=sheet,
+            reading="The points are measured levels with their intervals. The line is the law that "
+            "the answer states; the band is that of the Universal Scalability Law. Below the "
+            "dashed line, a unit of load adds less throughput than at the first level.",
+        )
+
+    def document(self, plots: Sequence[FileEntry] = (), **stored: Unpack[StoredSearch]) -> str:
+        return ramp_document(self.report, self._band(), plots, **stored)
+
+    def answers(self) -> Mapping[Pairs, float | None]:
+        return {self.report.sample: answer_load(self.report.result)}
+
+
+def _response(point: RampPoint, name: str) -> float | None:
+    value: float | None = getattr(point, f"response_ms_{name}")
+    return value
+
+
+_Parameter = tuple[str, str, float | None, Estimate | None, str]
+"""A parameter: name, meaning, value in the preferred law, in the whole law, and unit."""
+
+
+def _parameters(fit: UslFit) -> Iterator[_Parameter]:
+    law: PreferredLaw | None = fit.law
+    sigma = "contention: the share of the work that is done one at a time"
+    if law is not None and law.sharpness is not None:
+        sigma += "; of the saturating law: of a user's time at the bottleneck"
+    for name, meaning, whole, unit in (
+        ("gamma", "throughput of one user", fit.gamma, "/s"),
+        ("sigma", sigma, fit.sigma, ""),
+        ("kappa", "coherency: the cost of each pair that has to agree", fit.kappa, ""),
+    ):
+        yield name, meaning, None if law is None else getattr(law, name), whole, unit
+    if law is not None and law.sharpness is not None:
+        yield "sharpness", "of the knee (Amdahl's law: 1)", law.sharpness, None, ""
+
+
+def _scale(one: _Parameter) -> Scale:
+    """Return the scale of a parameter in both laws."""
+    _, _, preferred, whole, unit = one
+    return scale_of([preferred, None if whole is None else whole.value], unit)
