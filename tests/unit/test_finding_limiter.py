@@ -472,3 +472,24 @@ def test_cpus_that_others_filled_are_not_a_limit_of_the_trial() -> None:
     (limit,) = limiters(msgspec.structs.replace(seen, others=many))
     rest = cpus_text(1.41 - 0.01 * MOST_OTHERS)
     assert f"{rest} of other processes, probably small or short-lived" in limit.evidence
+
+
+@pytest.mark.parametrize(
+    ("samples", "watched", "major_faults", "found"),
+    [
+        (90, 100, 50, ["waits-for-disk"]),
+        (2, 2, 50, []),  # too few samples to tell
+        (10, 100, 50, []),  # in nine of ten samples it ran, or was ready to
+        (90, 100, 0, []),  # no page was read
+    ],
+)
+def test_a_wait_for_pages_needs_samples_and_pages_that_were_read(
+    samples: int, watched: int, major_faults: int, found: list[str]
+) -> None:
+    wait = WaitUse("disk", 0.9, "burn", "page fault")
+    seen = use(
+        cpu=cpu(0.05),
+        off_cpu=OffCpuUse(0.95, samples, (wait,), watched),
+        losses=OwnLosses(major_faults=major_faults),
+    )
+    assert codes(seen) == found

@@ -47,6 +47,40 @@ def test_one_thread_beside_neighbours_that_cost_it_little() -> None:
     assert codes(one_thread(0.03)) == ["single-threaded-cpu-bound"]
 
 
+def brief_processes(life: float, ran: float, waited: float, seconds: float = 1.0) -> ResourceUse:
+    """Return processes of `life` seconds, one after the other, as samples each 0.1 s show them:
+    of a process its figures when it was last seen, and for how long it was seen."""
+    seen: dict[int, list[float]] = {}
+    for sample in range(1, int(seconds / 0.1)):
+        number, age = divmod(0.1 * sample, life)
+        seen.setdefault(int(number), []).append(age)
+    tasks = [
+        task(
+            "burn",
+            ages[-1] * ran / seconds,
+            waiting=ages[-1] * waited / seconds,
+            seen_s=ages[-1] - ages[0],
+        )
+        for ages in seen.values()
+    ]
+    busiest = sorted(tasks, key=lambda one: one.share, reverse=True)[:8]
+    counted = cpu(ran, 2 - ran, runnable=3.0, pressure=0.5)
+    return use(cpu=counted, tasks=tuple(busiest), others=hogs(2 - ran), seconds=seconds)
+
+
+@pytest.mark.parametrize("life", [0.11, 0.13, 0.17, 0.23, 0.45])
+@pytest.mark.parametrize("waited", [0.3, 0.7])
+def test_brief_processes_lose_what_a_long_one_loses(life: float, waited: float) -> None:
+    seen = brief_processes(life, 1 - waited, waited)
+    assert codes(seen)[0] == "noisy-neighbour"
+    assert cost(seen) == pytest.approx(100 * waited, abs=3)
+
+
+@pytest.mark.parametrize("life", [0.11, 0.13, 0.17, 0.23, 0.45])
+def test_brief_processes_that_rest_lose_little(life: float) -> None:
+    assert "noisy-neighbour" not in codes(brief_processes(life, 0.05, 0.02))
+
+
 @pytest.mark.parametrize("threads", [2, 4, 8, 64])
 def test_threads_that_wait_for_each_other_lose_nothing_to_others(threads: int) -> None:
     each = 1.97 / threads

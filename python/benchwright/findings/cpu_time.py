@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from benchwright.core.resource_use import CpuUse, ResourceUse, TaskUse
@@ -163,6 +165,56 @@ def spins(task: TaskUse) -> bool:
     return task.of == "own" and is_engine(task.name)
 
 
+class _Share(NamedTuple):
+    """How a thread, or one of the short-lived ones, spent its lifetime [shares]."""
+
+    weight: float
+    """Time that it ran or wanted to [cores]."""
+    waited: float
+    pressed: float
+    """Ran or wanted to."""
+    is_brief: bool = False
+
+
+def _shares(use: ResourceUse) -> list[_Share]:
+    """Return the shares of each thread's lifetime; empty if the recorded threads are not most of
+    the trial, or no waiting was recorded.
+
+    Short-lived threads are one entry: no sample saw their whole lives, nor all of them, but what
+    they waited for each second that they ran is known, and so is the CPU time of all. As many are
+    assumed to live at a time as were seen to, or wanted a CPU, and one at least.
+    """
+    tasks = [task for task in use.tasks if task.waiting is not None]
+    if not tasks or use.cpu is None:
+        return []
+    work = (use.cpu.own or 0.0) + (use.cpu.target or 0.0)
+    if sum(task.share for task in tasks) < 0.5 * work:
+        return []
+    brief = [task for task in tasks if _is_brief(task, use)]
+    lasting = [task for task in tasks if not _is_brief(task, use)]
+    shares = [_share(task, use.seconds) for task in lasting]
+    if ran := sum(task.share for task in brief):
+        unseen = max((work - sum(task.share for task in lasting)) / ran, 1.0)
+        wanted_cores = unseen * sum(map(_wanted, brief))
+        waiting = unseen * sum(task.waiting or 0.0 for task in brief)
+        seen = sum(task.seen_s or 0.0 for task in brief) / use.seconds
+        living = max(wanted_cores, seen, 1.0)
+        shares.append(_Share(wanted_cores, waiting / living, wanted_cores / living, is_brief=True))
+    return shares
+
+
+def _is_brief(task: TaskUse, use: ResourceUse) -> bool:
+    return task.seen_s is not None and task.seen_s < t.SHORT_LIVED * use.seconds
+
+
+def _share(task: TaskUse, seconds: float) -> _Share:
+    life = min(task.seen_s or seconds, seconds)
+    wanted_cores, waiting = _wanted(task), task.waiting or 0.0
+    return _Share(
+        wanted_cores, min(waiting * seconds / life, 1.0), min(wanted_cores * seconds / life, 1.0)
+    )
+
+
 def waited(use: ResourceUse) -> float | None:
     """Return the share of their lifetimes that the trial's threads waited for a CPU, weighted
     by the time that each wanted one.
@@ -170,18 +222,11 @@ def waited(use: ResourceUse) -> float | None:
     None if the recorded threads are not most of the trial, or no waiting was recorded. A plain sum
     would overrate many threads that mostly wait for a disk.
     """
-    tasks = [task for task in use.tasks if task.waiting is not None]
-    if not tasks or use.cpu is None:
+    shares = _shares(use)
+    if not shares:
         return None
-    work = (use.cpu.own or 0.0) + (use.cpu.target or 0.0)
-    if sum(task.share for task in tasks) < 0.5 * work:
-        return None
-    weights = [_wanted(task) for task in tasks]
-    lives = [_waited_of_life(task, use.seconds) for task in tasks]
-    total = sum(weights)
-    if not total:
-        return 0.0
-    return sum(w * life for w, life in zip(weights, lives, strict=True)) / total
+    total = sum(share.weight for share in shares)
+    return sum(share.weight * share.waited for share in shares) / total if total else 0.0
 
 
 def wanted(use: ResourceUse) -> float:
@@ -191,16 +236,17 @@ def wanted(use: ResourceUse) -> float:
 
 def pressing(use: ResourceUse, found: CpuShares) -> float:
     """Return the share of their lifetimes that the trial's threads ran or wanted to run, weighted
-    by that time; for short-lived processes, the CPUs that they wanted, at most 1."""
-    weights = [_wanted(task) for task in use.tasks]
-    if waited(use) is None or not sum(weights):
+    by that time, and at least that of brief threads; if threads are not known, the CPUs that the
+    trial wanted, at most 1.
+
+    Who starts one brief process after the other waits for it meanwhile, and that is no rest.
+    """
+    shares = _shares(use)
+    total = sum(share.weight for share in shares)
+    if not total:
         return min(demanded(use, found), 1.0)
-    lives = (min(task.seen_s or use.seconds, use.seconds) for task in use.tasks)
-    pressed = [
-        weight * min(weight * use.seconds / life, 1.0)
-        for weight, life in zip(weights, lives, strict=True)
-    ]
-    return sum(pressed) / sum(weights)
+    mean = sum(share.weight * share.pressed for share in shares) / total
+    return max(mean, *(share.pressed for share in shares if share.is_brief), 0.0)
 
 
 def demanded(use: ResourceUse, found: CpuShares) -> float:
@@ -219,13 +265,6 @@ def demanded(use: ResourceUse, found: CpuShares) -> float:
 
 def _wanted(task: TaskUse) -> float:
     return task.share + (task.waiting or 0.0)
-
-
-def _waited_of_life(task: TaskUse, seconds: float) -> float:
-    waiting = task.waiting or 0.0
-    if not task.seen_s or task.seen_s >= seconds:
-        return min(waiting, 1.0)
-    return min(waiting * seconds / task.seen_s, 1.0)
 
 
 # --------------------------------------------------------------------------------------

@@ -34,11 +34,16 @@ def waits(use: ResourceUse) -> Iterator[LimitReached]:
     off = use.off_cpu
     if off is None or any(task.of == "own" and is_generator(task.name) for task in use.tasks):
         return
+    if off.samples < t.FEWEST_SAMPLES:
+        return
+    # What no sample saw run or wait for a CPU looks like waiting for something else.
+    seen = off.samples / off.watched if off.watched else 1.0
+    most = min(seen / off.share, 1.0) if off.share else 0.0
     ready = min(sum(task.waiting or 0.0 for task in use.tasks if task.of == "own"), 1.0)
     for wait in off.waits:
         code = WAIT_CODES.get(_kind(wait, use))
         least = max(t.WAITS_MOST * (1.0 - ready), t.WAITS_SOME)
-        if code is not None and wait.share >= least:
+        if code is not None and wait.share * most >= least:
             yield LimitReached(code, wait.what or wait.name, _statement(wait, use))
 
 
@@ -59,7 +64,10 @@ def what_it_waited_for(use: ResourceUse) -> dict[str, Value]:
 
 def _kind(wait: WaitUse, use: ResourceUse) -> str:
     """Return the kind of a wait; that for completions of a ring depends on what the trial read and
-    wrote."""
+    wrote, and a fault of a page waits for a disk only if pages were read."""
+    losses = use.losses
+    if wait.call == "page fault" and losses is not None and losses.major_faults == 0:
+        return "other" if wait.kind == "disk" else wait.kind
     if wait.kind != "ring":
         return wait.kind
     io = use.own_io
