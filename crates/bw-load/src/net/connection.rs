@@ -562,7 +562,7 @@ impl Endpoint {
                     let made = all.len() + 1;
                     let wanted = count + 1;
                     let message = format!(
-                        "{}: only {made} of {wanted} connections: {address}: {}",
+                        "{}: not all of {wanted} connections could be made, {made} or more could: {address}: {}",
                         self.name,
                         reason(&error)
                     );
