@@ -404,7 +404,7 @@ def test_a_study_keeps_a_load(tmp_path: Path) -> None:
     assert "response_ns_mean" not in done.stdout
     again = bw(tmp_path, "stats", "st").stdout
     report, _rest = done.stdout.split("\n\nload: ", 1)
-    assert again.startswith(f"{report}\n\nload\nNAME")
+    assert again.startswith(f"{report}\n\nload\n")
     read = bw(tmp_path, "stats", "st", "--json")
     (test,) = json.loads(read.stdout)["inputs"]
     numbers = {q["name"]: q["mean"] for q in test["quantities"]}
