@@ -51,8 +51,14 @@ def merge_tables(*tables: Mapping[str, Code]) -> dict[str, Code]:
     return merged
 
 
-WHERE = "<{where}>"
-"""In which trials."""
+UNKNOWN = "<; from {unknown} on, response times are unknown>"
+
+
+def part_of(name: str) -> str:
+    """Return the template of `3 of 1,000 operations (0.3 %)`, for the values of `part`."""
+    return f"{{{name}}} of {{operations:#operation}}< ({{{name}_share}})>"
+
+
 IN_TRIALS = "<{trials} ({some} of {total}[{attempts}])|{some} of {total} trials>"
 """The trials of which something is true: only how many they are in a sentence about several tests."""
 _FAILED = "{cause} in " + IN_TRIALS + "[, {failed} failed in all]"
@@ -92,31 +98,30 @@ LIMITER_CODES: dict[str, Code] = {
         "Stop the other programs (bw quiet), or measure at another time: they used the CPUs. "
         "If one of them is the server under test, name it: --target-name, --target-port.",
         says="other processes cost about {cost} of the elapsed time: they used {used} of {count}< ({whom})>, and "
-        "[its threads spent {waiting} of the time waiting for a CPU][{runnable:.1f} tasks were runnable on {cpus}]"
-        + WHERE,
+        "[its threads spent {waiting} of the time waiting for a CPU][{runnable:.1f} tasks were runnable on {cpus}]",
     ),
     "steal": Code(
         Severity.WARNING,
         "Use a dedicated machine, or more trials spread over time: the hypervisor gave "
         "CPU time to other virtual machines.",
-        says="CPU steal: {share}< ({stolen})>[: it cost about {cost} of the elapsed time]" + WHERE,
+        says="CPU steal: {share}< ({stolen})>[: it cost about {cost} of the elapsed time]",
     ),
     "throttled-by-cgroup-quota": Code(
         Severity.WARNING,
         "Raise or remove the CPU quota (cpu.max, cpu.cfs_quota_us): the quota was measured.",
         says="cgroup {cgroup} was throttled by its CPU quota in {throttled} of {periods:#period}, "
-        "{stopped:.2f} thread-seconds in {seconds:.2f} s<; used {used} of {limit:.3g}>" + WHERE,
+        "{stopped:.2f} thread-seconds in {seconds:.2f} s<; used {used} of {limit:.3g}>",
     ),
     "io-throttled": Code(
         Severity.WARNING,
         "Remove the I/O limit (io.max, blkio.throttle.*): the limit was measured, not the device.",
         says="{disk}: {achieved} {what}[ during the {active} of the time in which it was used], with a "
-        "limit of {limit} of cgroup {cgroup}" + WHERE,
+        "limit of {limit} of cgroup {cgroup}",
     ),
     "swapping": Code(
         Severity.WARNING,
         "Add memory, or turn swap off for the run (bw quiet swap): the disk was used as memory.",
-        says="{read} read from swap, {written} written to swap, {rate}<; " + _GROUP + ">" + WHERE,
+        says="{read} read from swap, {written} written to swap, {rate}<; " + _GROUP + ">",
     ),
     "memory-limit": Code(
         Severity.WARNING,
@@ -124,20 +129,20 @@ LIMITER_CODES: dict[str, Code] = {
         says={
             "": _GROUP
             + "<; [the kernel killed {killed:#task} because of it][{pages:#page} read again after "
-            "eviction][tasks waited for memory {pressure} of the time (PSI)]>" + WHERE,
+            "eviction][tasks waited for memory {pressure} of the time (PSI)]>",
             "kills": "cgroup {cgroup} reached its limit[ of {limit}]<; the kernel killed {killed:#task} because "
-            "of it ({names})>" + WHERE,
+            "of it ({names})>",
         },
     ),
     "fd-limit": Code(
         Severity.WARNING,
         "Raise the limit on open files (ulimit -n, LimitNOFILE=), or open fewer files.",
-        says="{who}< ({pid})> had {open} of {limit} files open" + WHERE,
+        says="{who}< ({pid})> had {open} of {limit} files open",
     ),
     "pids-limit": Code(
         Severity.WARNING,
         "Raise the limit on processes (pids.max, ulimit -u).",
-        says="cgroup {cgroup} had {tasks} of {limit} tasks" + WHERE,
+        says="cgroup {cgroup} had {tasks} of {limit} tasks",
     ),
     "generator-bound": Code(
         Severity.WARNING,
@@ -145,45 +150,42 @@ LIMITER_CODES: dict[str, Code] = {
         "its speed was measured, not the target's.",
         says=_THREADS
         + " of the load generator[, while {server} used {served:.2f}][, while the target used "
-        "{target}]" + WHERE,
+        "{target}]",
     ),
     "memory-pressure": Code(
         Severity.WARNING,
         "Add memory or make the working set smaller: tasks waited for memory.",
         says="[the kernel killed {killed:#task} because the machine had no memory left][tasks waited for memory "
         "{pressure} of the time< (PSI)>][tasks scanned {scanned} pages for free memory]<; at least {left} of "
-        "{memory} available>" + WHERE,
+        "{memory} available>",
     ),
     "disk-stalled": Code(
         Severity.WARNING,
         "Find what paused the device (a snapshot, a freeze, internal garbage collection): "
         "requests were in flight and none completed.",
-        says="{disk} completed no request for {stall} with requests in flight, in a window of {window}"
-        + WHERE,
+        says="{disk} completed no request for {stall} with requests in flight, in a window of {window}",
     ),
     "disk-saturated": Code(
         Severity.NOTE,
         "The disk was the limit. Use a faster disk, fewer requests or larger requests, unless "
         "the disk is what you measure.",
         says="{disk} busy {busy} with {queue:.1f} requests in flight[, {response} a request][ during the "
-        "{active} of the time in which it was used]<; {reads} reads/s, {writes} writes/s, {rate}>"
-        + WHERE,
+        "{active} of the time in which it was used]<; {reads} reads/s, {writes} writes/s, {rate}>",
     ),
     "network-limit": Code(
         Severity.NOTE,
         "The link was the limit. Use a faster link, or less data per operation.",
-        says="{link} {direction} {moved} on the wire, {share} of {speed}" + WHERE,
+        says="{link} {direction} {moved} on the wire, {share} of {speed}",
     ),
     "cpu-saturated": Code(
         Severity.NOTE,
         "The benchmark used all CPUs: profile it (--profile) to see where the time goes.",
         says={
-            "": "{busy} of {count} busy[, {trial:.2f} with the trial]" + _RUNNABLE + WHERE,
+            "": "{busy} of {count} busy[, {trial:.2f} with the trial]" + _RUNNABLE,
             "cpuset": "the trial used {trial} of the {cpus} CPUs in its cpuset, while {idle} of {count} were idle"
-            + _RUNNABLE
-            + WHERE,
+            + _RUNNABLE,
             "confined": "[CPU {cpu}][CPUs {cpus}] busy, and the trial's threads had {trial} and waited {waiting} of "
-            "their time, while {idle} were idle: it may not use those< (affinity, cpuset)>" + WHERE,
+            "their time, while {idle} were idle: it may not use those< (affinity, cpuset)>",
         },
     ),
     "single-threaded-cpu-bound": Code(
@@ -191,46 +193,45 @@ LIMITER_CODES: dict[str, Code] = {
         "One thread at a time used a whole CPU, so more CPUs will not help: profile it (--profile), or "
         "run more threads (--threads) that do not wait for each other.",
         says={
-            "": _THREADS + _IDLE + WHERE,
-            "processes": "one process at a time, in total {used}" + _IDLE + WHERE,
+            "": _THREADS + _IDLE,
+            "processes": "one process at a time, in total {used}" + _IDLE,
             "turns": "threads that take turns, one at a time in {alone} of {watched} samples, in total {used}"
-            + _IDLE
-            + WHERE,
+            + _IDLE,
         },
     ),
     "too-few-threads": Code(
         Severity.NOTE,
         "Run more threads (--threads, workers): each thread used a whole CPU, and "
         "other CPUs were idle.",
-        says="{threads} threads of {side}, each {share} of a CPU" + _IDLE + WHERE,
+        says="{threads} threads of {side}, each {share} of a CPU" + _IDLE,
     ),
     "waits-for-disk": Code(
         Severity.NOTE,
         "The time of a request to the disk was the limit. Use a faster disk, more requests at a time (threads, "
         "asynchronous I/O), or fewer flushes, unless the disk is what you measure.",
-        says=WAITED + WHERE,
+        says=WAITED,
     ),
     "waits-for-network": Code(
         Severity.NOTE,
         "The peer, or the way to it, was the limit. Measure the peer (name it if it runs here: --target-port), or "
         "send more requests at a time.",
-        says=WAITED + WHERE,
+        says=WAITED,
     ),
     "waits-for-locks": Code(
         Severity.NOTE,
         "Threads waited for each other, for a lock or for work. Hold locks for a shorter time, or find who "
         "holds them (--profile shows what runs; perf lock or offcputime of BCC show the locks).",
-        says=WAITED + WHERE,
+        says=WAITED,
     ),
     "waits-for-pipe": Code(
         Severity.NOTE,
         "The other end of the pipe was the limit: it wrote or read too slowly. Measure that program.",
-        says=WAITED + WHERE,
+        says=WAITED,
     ),
     "sleeps": Code(
         Severity.NOTE,
         "The program slept, or waited with a time limit for nobody but itself; a faster machine changes nothing.",
-        says=SLEPT + WHERE,
+        says=SLEPT,
     ),
 }
 """The limiters, in the order in which causes explain each other: the cost of others affects every
@@ -243,7 +244,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         Severity.WARNING,
         "To measure the device, make the data larger than memory, bypass the cache "
         "(--direct), or empty the cache before each trial (bw chill).",
-        says=_from_cache("", "") + _from_cache("the target: ", "target_") + WHERE,
+        says=_from_cache("", "") + _from_cache("the target: ", "target_"),
     ),
     "exceeds-known-limit": Code(
         Severity.SERIOUS,
@@ -255,35 +256,34 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         "Report the size that was really used, or find what splits, merges or buffers the I/O.",
         says={
             "": "stated as {stated} each, but [reads of {reads}][{joined}][writes of {writes}] by system calls[, "
-            "requests of {requests} to {disk}]" + WHERE,
+            "requests of {requests} to {disk}]",
             "calls": "stated as {stated}, but {sizes}",
         },
     ),
     "errors-in-kernel-log": Code(
         Severity.SERIOUS,
         "Read the message: the kernel had an error during the trial.",
-        says="the kernel logged {message} after {after:.1f}[ of trial {trial}][ and {more:#more message}]"
-        + WHERE,
+        says="the kernel logged {message} after {after:.1f}[ of trial {trial}][ and {more:#more message}]",
     ),
     "frequency-changed": Code(
         Severity.WARNING,
         "Fix the frequency (bw quiet governor turbo), or let the machine warm up first.",
         says={
-            "": "busy CPUs ran at {frequency:.2f}" + WHERE,
+            "": "busy CPUs ran at {frequency:.2f}",
             "between": "the mean frequency of busy CPUs was {low:.2f} in one trial and {high:.2f} in another",
         },
     ),
     "thermal": Code(
         Severity.WARNING,
         "Cool the machine, or run shorter trials with rests: the CPU slowed down because of heat.",
-        says="slowed down by heat {times:#time}[, at up to {temperature:.0f} degrees C]" + WHERE,
+        says="slowed down by heat {times:#time}[, at up to {temperature:.0f} degrees C]",
     ),
     "network-errors": Code(
         Severity.WARNING,
         "Find what loses packets (a full queue, a bad link): they were lost or sent again.",
         says="[; {interfaces}][; {again:#segment} of {sent} sent again][; {connections:#connection} dropped by full "
         "listen queues][; {datagrams:#datagram} lost to full receive buffers][; {early:#packet} dropped before the "
-        "network stack]" + WHERE,
+        "network stack]",
     ),
     "environment-changed-between-trials": Code(
         Severity.SERIOUS,
@@ -313,7 +313,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         "What limited these trials is unknown. If they are shorter than half a second, repeat "
         "the command within a trial (sh -c 'COMMAND; COMMAND'); if --no-watch was given, run "
         "them without it.",
-        says={"": "{what}" + WHERE, "trials": "not watched: " + IN_TRIALS},
+        says={"": "{what}", "trials": "not watched: " + IN_TRIALS},
     ),
     "server-not-found": Code(
         Severity.WARNING,
@@ -582,11 +582,29 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Give the generator its own CPU (--cpu, or cpus in [load] of a spec), "
         "more workers or a lower rate; response times include the generator's delay.",
+        says={
+            "": "[; the p99 of lateness is {p99}< ({limit} or less is fine)>, over {judged} operations that did not "
+            "wait for the target][; an operation started {mean} after it was due, on average: its slot was empty for "
+            "{empty} of the time< ({most} or less is fine)>][; "
+            + part_of("skipped")
+            + " were too late and were skipped][; "
+            + part_of("held_late")
+            + " found no slot, because operations before them were late and started together][; the trace reader fell "
+            "behind {starved} times][; {hosts}]<; {waited} that waited for a slot are not included>"
+            + UNKNOWN,
+            "tail": "from {tail} on, response times< ({response})> are mostly the generator's lateness< ({late})>",
+        },
     ),
     "load-not-offered": Code(
         Severity.WARNING,
         "Do not compare it with a run at the intended rate: lower the rate, or allow more "
         "in flight (--depth, --connections) and more workers.",
+        says="[; {offered} offered of {intended} intended< ({less} less)>][; "
+        + part_of("dropped")
+        + " found no free slot and were dropped][; "
+        + part_of("waiting")
+        + " never started][; {hosts}]"
+        + UNKNOWN,
     ),
     "trial-void": Code(
         Severity.NOTE,

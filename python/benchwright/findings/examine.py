@@ -3,6 +3,7 @@ interval."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -18,10 +19,10 @@ from benchwright.core.plan import (
     UntilProgram,
     own_command,
 )
-from benchwright.core.results import Figure, Finding, Severity, states
+from benchwright.core.results import Figure, Finding, FindingFigures, Severity, states
 from benchwright.core.text import epochs_text, list_text, status_text
 from benchwright.feature import COMMAND_FAILED, owner_of, recorded_by
-from benchwright.findings.codes import all_codes, in_trials, make_finding
+from benchwright.findings.codes import all_codes, in_trials, make_finding, template_of
 from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
 from benchwright.findings.result import TestResult
@@ -56,14 +57,22 @@ def _reported_finding(
     name: str, code: str, found: list[tuple[int, dict[str, str]]], total: int
 ) -> Finding:
     epochs = list(dict.fromkeys(epoch for epoch, _ in found))
-    first = found[0][1].get("evidence", "")
-    evidence = f"{first} ({epochs_text(epochs, total)})" if total > 1 else first
+    first = found[0][1]
+    where = f" ({epochs_text(epochs, total)})" if total > 1 else ""
+    evidence = first.get("evidence", "") + where
     if code not in all_codes():
         return Finding(code, Severity.NOTE, name, evidence)
     grave = {block.get("severity") for _, block in found}
     order = list(Severity)
     severity = max((s for s in order if s in grave), key=order.index, default=None)
-    return make_finding(code, name, evidence, severity)
+    finding = make_finding(code, name, evidence, severity)
+    with contextlib.suppress(msgspec.DecodeError):
+        figures = msgspec.json.decode(first.get("figures", ""), type=FindingFigures)
+        stated = msgspec.structs.replace(
+            finding, figures=states(figures.form, **figures.named, where=where)
+        )
+        return finding if template_of(stated) is None else stated
+    return finding
 
 
 # -- Whether writing its output was a noticeable part of a test's time -----------------

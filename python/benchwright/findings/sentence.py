@@ -7,10 +7,11 @@ A template stands beside its code (`Code.says`):
   `{name:4}` has four significant digits, `{name:.1f}` a format of Python; `{name:?once|# times}`
   is one text for 1 and another for any other number, which stands in place of `#`.
 - `[...]` is left out if a value in it is absent.
-- `; ` at the start of a part is left out if nothing precedes it, so that any of several parts may
-  be absent.
+- `; ` or `, ` at the start of a part is left out if nothing precedes it, so that any of several
+  parts may be absent.
 - `<...>` is a detail: it is left out likewise, and where several findings share one sentence;
   that has `b` in place of `<a|b>`.
+- The value `where`, in which trials, is a detail at the end of every sentence.
 
 Decision: a stored finding has its sentence too, because a later version may have another template:
 one that no longer makes the stored sentence is not used. Rejected: to find the figures in sentences
@@ -81,8 +82,16 @@ def _parsed(template: str) -> tuple[_Node, ...]:
 _Show = Callable[[_Slot, Value], str]
 
 
-def _text(nodes: Sequence[_Node], values: Mapping[str, Value], show: _Show, *, short: bool) -> str:
-    """Return the text of nodes; raises KeyError if a value is absent."""
+def _text(
+    nodes: Sequence[_Node],
+    values: Mapping[str, Value],
+    show: _Show,
+    *,
+    short: bool,
+    before: str = "",
+) -> str:
+    """Return the text of nodes that stand behind the text `before`; raises KeyError if a value is
+    absent."""
     text = ""
     for node in nodes:
         if isinstance(node, str):
@@ -90,18 +99,21 @@ def _text(nodes: Sequence[_Node], values: Mapping[str, Value], show: _Show, *, s
         elif isinstance(node, _Slot):
             text += show(node, values[node.name])
         else:
+            chosen, so_far = node.short if short else node.full, before + text
             try:
-                part = _text(node.short if short else node.full, values, show, short=short)
+                part = _text(chosen, values, show, short=short, before=so_far)
             except KeyError:
                 continue
-            text += part.removeprefix("; ") if not text or text.endswith(" ") else part
+            is_first = not so_far or so_far.endswith(" ")
+            text += part.removeprefix("; ").removeprefix(", ") if is_first else part
     return text
 
 
 def sentence(template: str, figures: FindingFigures, *, short: bool = False) -> str:
     """Return the sentence with these figures; `short`: without details. Raises KeyError if a value
     is absent that the template requires."""
-    return _text(_parsed(template), figures.named, _value_text, short=short)
+    text = _text(_parsed(template), figures.named, _value_text, short=short)
+    return text if short else f"{text}{figures.named.get('where', '')}"
 
 
 # -- Values ----------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from benchwright.core.results import Severity
-from benchwright.findings.codes import Code
+from benchwright.findings.codes import UNKNOWN, Code, part_of
+
+_GAP = "a tenth of the mean gap between arrivals is {limit:2}"
 
 CODES: dict[str, Code] = {
     "host-lost": Code(
@@ -20,39 +22,51 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Response times are not affected: both stamps are of one host. For arrivals of several hosts "
         "in exact order, use hosts on one network (packets on UDP ports must pass), or a lower rate.",
+        says="the clock of {host} is known to ±{bound:2}< (by {how})>, and " + _GAP,
     ),
     "hosts-skewed": Code(
         Severity.WARNING,
         "Synchronise the clocks of the hosts (chrony), or run shorter: their arrivals move against "
         "each other. Response times are not affected.",
+        says="{host} was {skew:2} {way} {when}< (its clock drifts {drift:+.2g} ppm)>, and " + _GAP,
     ),
     "target-saturated": Code(
         Severity.WARNING,
         "Lower the rate, or raise --depth if the target can do more at once: while a backlog "
         "grows, response times depend on the length of the run.",
+        says="[; {middle} operations waited in the middle of the run, {end} at its end][; "
+        + part_of("held")
+        + " waited for a slot; the median response< ({response})> is {times:3} times the service time< ({service})>]",
     ),
     "operations-failed": Code(
-        Severity.WARNING, "Find out why. Failed operations are counted, but not in response times."
+        Severity.WARNING,
+        "Find out why. Failed operations are counted, but not in response times.",
+        says="{failed} of {operations:#operation} failed<: {names}> ({share})" + UNKNOWN,
     ),
     "mix-differs": Code(
         Severity.SERIOUS,
         "Do not use the result: it is of another workload than its tables describe. If it is so "
         "in every run, report it as an error of bw; by chance it happens in 1 of 100 runs.",
+        says="{table}: {member} has {drawn} of {draws} draws instead of {expected}; the probability by chance is {chance}",
     ),
     "objects-missing": Code(
         Severity.WARNING,
         "Give the file set more files, or more names that do not exist at the start (spare in "
         "[files]): such operations fail or do less than they should.",
+        says="for {operations} operations of {chains:#chain} no object was in the right state< (to be created, removed or "
+        "used)>",
     ),
     "server-restarted": Code(
         Severity.WARNING,
         "Find why the server was restarted. Writes that were not committed may be lost, and response "
         "times include the restart.",
+        says="the write verifier of the server changed {times:#time}",
     ),
     "backlog-limit": Code(
         Severity.SERIOUS,
         "Lower the rate, allow more in flight (--depth, --connections), or drop operations that "
         "find no free slot (--full drop).",
+        says="the run was stopped after {ran}: {waiting} operations waited for a free slot",
     ),
     "certificate-not-verified": Code(
         Severity.NOTE,
@@ -63,34 +77,53 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Find why the server answers twice, or late: such an answer may be "
         "taken for that of the next request.",
+        says={
+            "": "{connections:#connection} received bytes that no request was waiting for",
+            "datagrams": "{datagrams:#datagram} arrived for which no operation waited",
+            "replies": "replies that belong to no call: {replies}",
+        },
     ),
     "undelivered-datagrams": Code(
         Severity.SERIOUS,
         "Start the server, or correct its address: the network refused datagrams that count as sent. "
         "Networks report only some of them.",
+        says="{errors:#error} of the network for datagrams that expect no answer",
     ),
     "stray-completions": Code(
         Severity.SERIOUS,
         "Do not use the result, and report it as an error of bw: an end was taken for that of another "
         "operation, or reported twice.",
+        says="{completions:#completion} of operations that were not in flight",
     ),
     "undeliverable-messages": Code(
         Severity.WARNING,
         "Correct the receiver: a filament sends messages to a number that no filament of the workload has, "
         "so operations that should follow never start.",
+        says="{messages:#message} to filaments that do not exist",
     ),
     "little-law": Code(
         Severity.WARNING,
         "Do not compute one of the figures from the other two. Usually operations never ended: raise --drain. "
         "If none was unfinished, report it as an error of bw.",
+        says="{in_flight} operations were in flight on average; {rate} of {time} each are {product}< ({apart} apart, {most} or "
+        "less is fine)>",
     ),
     "operations-unfinished": Code(
         Severity.WARNING,
         "Raise --drain: unfinished operations are not in the response times, and were the slowest.",
+        says=part_of("unfinished") + " were unfinished at the end of the run" + UNKNOWN,
     ),
-    "few-samples-for-percentile": Code(Severity.NOTE, "Run longer, or report a lower percentile."),
+    "few-samples-for-percentile": Code(
+        Severity.NOTE,
+        "Run longer, or report a lower percentile.",
+        says="of {operations} operations there are [, {p90:.2g} beyond p90][, {p99:.2g} beyond p99]"
+        "[, {p99_9:.2g} beyond p99.9][, {p99_99:.2g} beyond p99.99]",
+    ),
     "clock-unsound": Code(
-        Severity.WARNING, "Use --clock monotonic; times of a few microseconds are unreliable."
+        Severity.WARNING,
+        "Use --clock monotonic; times of a few microseconds are unreliable.",
+        says="[; {source} was {drift:+.3g} ppm off its calibration][; during the run, {unsound}][; {early} operations "
+        "started before they were due]",
     ),
     "clock-slow": Code(
         Severity.NOTE,
@@ -102,28 +135,44 @@ CODES: dict[str, Code] = {
     "closed-loop": Code(
         Severity.NOTE, "Use --rate to measure what users of an open system would see."
     ),
-    "load-interrupted": Code(Severity.WARNING, "The results cover only that part."),
+    "load-interrupted": Code(
+        Severity.WARNING, "The results cover only that part.", says="interrupted after {ran}"
+    ),
     "samples-lost": Code(
         Severity.WARNING,
         "Write samples to a faster disk than the target, with space for 48 bytes per operation; "
         "the results include all operations.",
+        says="{lost} operations are missing from {path}[: {why}]",
     ),
     "trace-lines-skipped": Code(
-        Severity.WARNING, "Fix the trace, or report with the result what is missing from it."
+        Severity.WARNING,
+        "Fix the trace, or report with the result what is missing from it.",
+        says="{lines} lines[ of {path}] were not understood<; the first: {first}>",
     ),
     "trace-empty": Code(
         Severity.SERIOUS,
         "Select a part that exists in the trace (--from, --for, --devices): bw trace stat shows "
         "its length.",
+        says={
+            "": "{path} has no operation",
+            "part": "no operation of {path} is in the requested part: all {left_out} were left out",
+        },
     ),
     "trace-stamps-coarse": Code(
         Severity.NOTE,
         "Use only time scales above the clock's step; --duplicates spread spaces them evenly.",
+        says={
+            "": "{equal} of {operations} operations have the time stamp of the one before: bursts shorter than the "
+            "clock's step come from the clock",
+            "seconds": "{requests} requests of {path} have time stamps of whole seconds: those of one second are {how}",
+        },
     ),
     "trace-requests-skipped": Code(
         Severity.WARNING,
         "--unsafe-methods replays those that may change data; report with the result which were "
         "skipped.",
+        says="records of {path} were skipped: [, {methods} with a method other than GET, HEAD and OPTIONS][, {bodies} with a "
+        "body that is described (multipart/form-data), but not recorded]",
     ),
     "trace-requests-unsendable": Code(
         Severity.NOTE,
@@ -133,5 +182,7 @@ CODES: dict[str, Code] = {
     "trace-requests-changed": Code(
         Severity.NOTE,
         "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none. Base64 keeps the bytes of a body.",
+        says="requests of {path} are sent otherwise: [, {credentials} without their credentials][, {bodies} with an empty "
+        "body, since theirs is unknown][, {lengths} with a body that does not have the length that the trace states]",
     ),
 }

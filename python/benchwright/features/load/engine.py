@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.processes import is_stopped
@@ -503,7 +504,10 @@ def aplog_text(result: EngineResult, findings: Iterable[Finding]) -> str:
 
 
 def _finding(finding: Finding) -> str:
+    figures = ""
+    if finding.figures is not UNSET:
+        figures = f"figures = {msgspec.json.encode(finding.figures).decode()}\n"
     return (
         f"code = {finding.code}\nseverity = {finding.severity.value}\n"
-        f"evidence = {' '.join(finding.evidence.split())}\n"
+        f"evidence = {' '.join(finding.evidence.split())}\n{figures}"
     )

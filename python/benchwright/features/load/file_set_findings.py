@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.results import Finding
-from benchwright.core.text import binary_size_text, number_text, percent_text, plural
+from benchwright.core.results import Figure, Finding, Value, states
+from benchwright.core.text import binary_size_text, number_text
 from benchwright.features.load.types import FileSetResult
 from benchwright.findings.codes import make_finding
 from benchwright.stats.special import chi_square_tail
@@ -50,11 +50,8 @@ def file_set_findings(
     yield from _mix(counted_tables(files), subject, false_alarms)
     draws = sum(chain.drawn for chain in files.mix)
     if files.unavailable > MISSING * draws:
-        evidence = (
-            f"for {files.unavailable:,} operations of {plural(draws, 'chain')} no object was in the "
-            "right state (to be created, removed or used)"
-        )
-        yield make_finding("objects-missing", subject, evidence)
+        shown = states(operations=files.unavailable, chains=draws)
+        yield make_finding("objects-missing", subject, shown)
 
 
 def counted_tables(files: FileSetResult) -> list[CountedTable]:
@@ -121,8 +118,8 @@ def _mix(tables: Sequence[CountedTable], subject: str, false_alarms: float) -> I
     for probability, table in tested:
         if probability * len(tested) < false_alarms:
             chance = number_text(probability, 2) if probability > 1e-12 else "below 1e-12"
-            evidence = f"{table.name}: {_worst(table)}; the probability by chance is {chance}"
-            yield make_finding("mix-differs", subject, evidence)
+            shown = states(table=table.name, **_worst(table), chance=chance)
+            yield make_finding("mix-differs", subject, shown)
 
 
 def chance_of(table: CountedTable) -> float | None:
@@ -160,7 +157,7 @@ def _cells(table: CountedTable) -> list[tuple[float, int]]:
     return cells
 
 
-def _worst(table: CountedTable) -> str:
+def _worst(table: CountedTable) -> dict[str, Value]:
     """Return the class with the greatest contribution, drawn and expected share."""
     whole, weights = sum(table.drawn), sum(table.weights) or 1.0
 
@@ -170,7 +167,9 @@ def _worst(table: CountedTable) -> str:
 
     rows = zip(table.classes, table.weights, table.drawn, strict=True)
     name, weight, drawn = max(rows, key=distance)
-    return (
-        f"{name} has {percent_text(drawn / whole)} of {whole:,} draws instead of "
-        f"{percent_text(weight / weights)}"
-    )
+    return {
+        "member": name,
+        "drawn": Figure(drawn / whole, "%"),
+        "draws": whole,
+        "expected": Figure(weight / weights, "%"),
+    }

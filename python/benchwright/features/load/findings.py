@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from benchwright.core.results import Finding, Severity
-from benchwright.core.text import (
-    duration_ns_text,
-    number_text,
-    part_text,
-    percent_text,
-    plural,
-    rate_text,
-)
+from benchwright.core.results import Figure, Finding, FindingFigures, Severity, Value, states
 from benchwright.features.load.file_set_findings import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.response_times import response_times
@@ -29,11 +21,19 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
 
-def empty_text(path: str, left_out: int) -> str:
-    """Return the text about a trace without operations, or without any of the requested ones."""
-    if left_out:
-        return f"no operation of {path} is in the requested part: all {left_out:,} were left out"
-    return f"{path} has no operation"
+def empty_trace(path: str, left_out: int) -> FindingFigures:
+    """Return the figures of a trace without operations, or without any of the requested ones."""
+    return states("part", path=path, left_out=left_out) if left_out else states(path=path)
+
+
+def _part(name: str, some: int, whole: int) -> dict[str, Value]:
+    """Return the values of `part_of`."""
+    share = Figure(some / whole, "%") if whole else ""
+    return {name: some, "operations": whole, f"{name}_share": share}
+
+
+def _time(ns: float) -> Figure:
+    return Figure(ns / 1e9, "s")
 
 
 # --------------------------------------------------------------------------------------
@@ -104,14 +104,12 @@ def load_findings(result: EngineResult, loop: LoopModel, subject: str) -> tuple[
 
 def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
     if result.interrupted:
-        ran = duration_ns_text(result.measured_ns or result.elapsed_ns)
-        yield make_finding("load-interrupted", subject, f"interrupted after {ran}")
+        ran = _time(result.measured_ns or result.elapsed_ns)
+        yield make_finding("load-interrupted", subject, states(ran=ran))
     if result.stopped is not None:
-        evidence = (
-            f"the run was stopped after {duration_ns_text(result.measured_ns or result.elapsed_ns)}: "
-            f"{result.counts.waiting:,} operations waited for a free slot"
-        )
-        yield make_finding("backlog-limit", subject, evidence)
+        ran = _time(result.measured_ns or result.elapsed_ns)
+        shown = states(ran=ran, waiting=result.counts.waiting)
+        yield make_finding("backlog-limit", subject, shown)
     yield from host_findings(result, loop, subject)
     yield from _late(result, loop, subject)
     if loop.open:
@@ -142,26 +140,22 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
 
 def _restarted(result: EngineResult, subject: str) -> Iterator[Finding]:
     if result.target.verifier_changes:
-        times = plural(result.target.verifier_changes, "time")
-        evidence = f"the write verifier of the server changed {times}"
-        yield make_finding("server-restarted", subject, evidence)
+        shown = states(times=result.target.verifier_changes)
+        yield make_finding("server-restarted", subject, shown)
 
 
 def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
     if samples.lost or samples.failed:
-        evidence = f"{samples.lost:,} operations are missing from {samples.path}"
-        if samples.failed:
-            evidence += f": {samples.failed}"
-        yield make_finding("samples-lost", subject, evidence)
+        shown = states(lost=samples.lost, path=samples.path, why=samples.failed)
+        yield make_finding("samples-lost", subject, shown)
 
 
 def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
     if not trace.operations:
-        text = empty_text(trace.path, trace.left_out)
-        yield make_finding("trace-empty", subject, text)
+        yield make_finding("trace-empty", subject, empty_trace(trace.path, trace.left_out))
     if trace.skipped_lines:
-        text = f"{trace.skipped_lines:,} lines of {trace.path} were not understood"
-        yield make_finding("trace-lines-skipped", subject, text)
+        shown = states(lines=trace.skipped_lines, path=trace.path)
+        yield make_finding("trace-lines-skipped", subject, shown)
     if trace.requests is not None:
         yield from requests_findings(trace.requests, trace.path, trace.duplicates, subject)
 
@@ -174,38 +168,29 @@ def requests_findings(
 
     `path`: of the trace. `duplicates`: how requests with one time stamp are replayed.
     """
-    skipped = (
-        ("with a method other than GET, HEAD and OPTIONS", requests.unsafe_methods),
-        (
-            "with a body that is described (multipart/form-data), but not recorded",
-            requests.lost_bodies,
-        ),
-    )
-    if any(number for _, number in skipped):
-        parts = (f"{number:,} {what}" for what, number in skipped if number)
-        text = f"records of {path} were skipped: {', '.join(parts)}"
-        yield make_finding("trace-requests-skipped", subject, text)
+    skipped = {"methods": requests.unsafe_methods, "bodies": requests.lost_bodies}
+    if any(skipped.values()):
+        yield make_finding("trace-requests-skipped", subject, _counts(path, skipped))
     if requests.unreplayable:
         kinds = requests.unsendable or {"no request": requests.unreplayable}
         parts = (f"{number:,} x {kind}" for kind, number in kinds.items())
         text = f"records of {path} have no request that can be sent: {', '.join(parts)}"
         yield make_finding("trace-requests-unsendable", subject, text)
-    changed = (
-        ("without their credentials", requests.credentials if sent else 0),
-        ("with an empty body, since theirs is unknown", requests.without_body if sent else 0),
-        ("with a body that does not have the length that the trace states", requests.other_lengths),
-    )
-    if any(number for _, number in changed):
-        parts = (f"{number:,} {what}" for what, number in changed if number)
-        text = f"requests of {path} are sent otherwise: {', '.join(parts)}"
-        yield make_finding("trace-requests-changed", subject, text)
+    changed = {
+        "credentials": requests.credentials if sent else 0,
+        "bodies": requests.without_body if sent else 0,
+        "lengths": requests.other_lengths,
+    }
+    if any(changed.values()):
+        yield make_finding("trace-requests-changed", subject, _counts(path, changed))
     if requests.whole_seconds:
         how = "spread evenly over it" if duplicates == "spread" else "at its start together"
-        text = (
-            f"{requests.whole_seconds:,} requests of {path} have time stamps of whole seconds: "
-            f"those of one second are {how}"
-        )
-        yield make_finding("trace-stamps-coarse", subject, text)
+        shown = states("seconds", requests=requests.whole_seconds, path=path, how=how)
+        yield make_finding("trace-stamps-coarse", subject, shown)
+
+
+def _counts(path: str, counts: Mapping[str, int]) -> FindingFigures:
+    return states(path=path, **{name: number or None for name, number in counts.items()})
 
 
 # -- the generator ---------------------------------------------------------------------
@@ -214,55 +199,48 @@ def requests_findings(
 def _late(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
     counts = result.counts
     judged = _late_open if loop.open else _late_closed
-    reasons, grave = judged(result, loop)
+    found, grave = judged(result, loop)
     if counts.skipped > t.SKIPPED * counts.intended:
-        reasons.append(
-            f"{part_text(counts.skipped, counts.intended)} were too late and were skipped"
-        )
+        found |= _part("skipped", counts.skipped, counts.intended)
     if counts.held_late > t.HELD_LATE * counts.intended and _held_by_generator(result):
-        reasons.append(
-            f"{part_text(counts.held_late, counts.intended)} found no slot, because operations before them "
-            "were late and started together"
-        )
+        found |= _part("held_late", counts.held_late, counts.intended)
     if counts.starved:
-        reasons.append(f"the trace reader fell behind {counts.starved:,} times")
+        found["starved"] = counts.starved
     if hosts := late_hosts(result, _late_limit_ns(result)) if loop.open else "":
-        reasons.append(hosts)
-    if not reasons:
+        found["hosts"] = hosts
+    if not found:
         yield from _late_tail(result, subject)
         return
     if counts.held > counts.held_late:
-        waited = counts.held - counts.held_late
-        reasons.append(f"{waited:,} that waited for a slot are not included")
+        found["waited"] = counts.held - counts.held_late
+    if counts.skipped:
+        found["unknown"] = _unknown(result)
     severity = Severity.SERIOUS if grave else None
-    evidence = "; ".join(reasons) + (_unknown(result) if counts.skipped else "")
-    yield make_finding("generator-late", subject, evidence, severity)
+    yield make_finding("generator-late", subject, states(**found), severity)
 
 
-def _late_open(result: EngineResult, loop: LoopModel) -> tuple[list[str], bool]:
-    """Return texts about late arrivals, and whether most arrivals were late."""
+def _late_open(result: EngineResult, loop: LoopModel) -> tuple[dict[str, Value], bool]:
+    """Return how late arrivals were, and whether most arrivals were late."""
     del loop
     lateness, limit = result.lateness_ns, _late_limit_ns(result)
     most = lateness.p50 is not None and lateness.p50 > limit
     if not _is_late(result, limit):
-        return [], most
-    reason = (
-        f"the p99 of lateness is {duration_ns_text(lateness.p99)} ({duration_ns_text(limit)} or "
-        f"less is fine), over {lateness.count:,} operations that did not wait for the target"
-    )
-    return [reason], most
+        return {}, most
+    p99, judged = _time(lateness.p99 or 0), lateness.count
+    return {"p99": p99, "limit": _time(limit), "judged": judged}, most
 
 
-def _late_closed(result: EngineResult, loop: LoopModel) -> tuple[list[str], bool]:
-    """Return texts about the empty slots of a closed loop, and whether the generator paused."""
+def _late_closed(result: EngineResult, loop: LoopModel) -> tuple[dict[str, Value], bool]:
+    """Return how long slots of a closed loop were empty, and whether the generator paused."""
     mean, share = result.lateness_ns.mean, _empty_share(result, loop)
     if not mean or mean <= t.LATE_NS or share is None or share < t.EMPTY_SHARE:
-        return [], False
-    reason = (
-        f"an operation started {duration_ns_text(mean)} after it was due, on average: its slot was "
-        f"empty for {percent_text(share)} of the time ({percent_text(t.EMPTY_SHARE)} or less is fine)"
-    )
-    return [reason], share > t.EMPTY_SERIOUS and result.elapsed_ns >= t.START_NS
+        return {}, False
+    shown: dict[str, Value] = {
+        "mean": _time(mean),
+        "empty": Figure(share, "%"),
+        "most": Figure(t.EMPTY_SHARE, "%"),
+    }
+    return shown, share > t.EMPTY_SERIOUS and result.elapsed_ns >= t.START_NS
 
 
 def _empty_share(result: EngineResult, loop: LoopModel) -> float | None:
@@ -295,57 +273,46 @@ def _late_tail(result: EngineResult, subject: str) -> Iterator[Finding]:
         if not late or not whole or result.lateness_ns.count * share < 1:
             continue
         if late > t.LATE_NS and late > t.TAIL_SHARE * whole:
-            evidence = (
-                f"from {word} on, response times ({duration_ns_text(whole)}) are mostly the "
-                f"generator's lateness ({duration_ns_text(late)})"
-            )
-            yield make_finding("generator-late", subject, evidence, Severity.NOTE)
+            shown = states("tail", tail=word, response=_time(whole), late=_time(late))
+            yield make_finding("generator-late", subject, shown, Severity.NOTE)
             return
 
 
 def _not_offered(result: EngineResult, subject: str) -> Iterator[Finding]:
     counts = result.counts
     intended, offered = result.intended_rate_per_s, result.offered_rate_per_s
-    reasons = []
+    found: dict[str, Value] = {}
     if intended and offered is not None and offered < (1 - t.NOT_OFFERED) * intended:
-        short = 100 * (1 - offered / intended)
-        reasons.append(
-            f"{rate_text(offered)} offered of {rate_text(intended)} intended ({short:.3g} % less)"
-        )
+        found["offered"], found["intended"] = Figure(offered, "1/s"), Figure(intended, "1/s")
+        found["less"] = Figure(1 - offered / intended, "%")
     if counts.dropped > t.DROPPED * counts.intended:
-        reasons.append(
-            f"{part_text(counts.dropped, counts.intended)} found no free slot and were dropped"
-        )
+        found |= _part("dropped", counts.dropped, counts.intended)
     if counts.waiting > t.NOT_OFFERED * counts.intended:
-        reasons.append(f"{part_text(counts.waiting, counts.intended)} never started")
+        found |= _part("waiting", counts.waiting, counts.intended)
     if hosts := short_hosts(result, 1 - t.NOT_OFFERED):
-        reasons.append(hosts)
-    if reasons:
-        evidence = "; ".join(reasons) + _unknown(result)
-        yield make_finding("load-not-offered", subject, evidence)
+        found["hosts"] = hosts
+    if found:
+        shown = states(**found, unknown=_unknown(result))
+        yield make_finding("load-not-offered", subject, shown)
 
 
 # -- the target ------------------------------------------------------------------------
 
 
 def _saturated(result: EngineResult, subject: str) -> Iterator[Finding]:
-    reasons = []
+    found: dict[str, Value] = {}
     growth = _backlog(result)
     if growth is not None and not _held_by_generator(result):
-        reasons.append(
-            f"{growth[0]:,} operations waited in the middle of the run, {growth[1]:,} at its end"
-        )
+        found["middle"], found["end"] = growth
     response, service = response_times(result).p50, result.all.service_ns.p50
     counts = result.counts
     held = counts.held - counts.held_late > t.HELD * counts.intended
     if response and service and held and response > t.WAITED_TIMES * service:
-        reasons.append(
-            f"{part_text(counts.held, counts.intended)} waited for a slot; the "
-            f"median response ({duration_ns_text(response)}) is {number_text(response / service, 3)} times "
-            f"the service time ({duration_ns_text(service)})"
-        )
-    if reasons:
-        yield make_finding("target-saturated", subject, "; ".join(reasons))
+        found |= _part("held", counts.held, counts.intended)
+        found["times"] = response / service
+        found["response"], found["service"] = _time(response), _time(service)
+    if found:
+        yield make_finding("target-saturated", subject, states(**found))
 
 
 def _held_by_generator(result: EngineResult) -> bool:
@@ -358,7 +325,7 @@ def _unknown(result: EngineResult) -> str:
     """Return the percentile from which on response times are unknown; empty if all are known."""
     for word, _, beyond in (("p50", "p50", 0.5), *_TAILS):
         if not result.response_known("all", beyond):
-            return f"; from {word} on, response times are unknown"
+            return word
     return ""
 
 
@@ -390,42 +357,35 @@ def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
             for name, number in sorted(one.errors.items())
         ]
         many = counts.errors > t.FAILED_SERIOUS * max(1, counts.completed)
-        evidence = (
-            f"{counts.errors:,} of {plural(counts.completed, 'operation')} failed: "
-            f"{', '.join(names)} ({percent_text(counts.errors / counts.completed)})"
-            f"{_unknown(result)}"
+        shown = states(
+            failed=counts.errors,
+            operations=counts.completed,
+            names=", ".join(names),
+            share=Figure(counts.errors / counts.completed, "%"),
+            unknown=_unknown(result),
         )
         severity = Severity.SERIOUS if many else None
-        yield make_finding("operations-failed", subject, evidence, severity)
-    if result.target.unrequested:
+        yield make_finding("operations-failed", subject, shown, severity)
+    if number := result.target.unrequested:
+        shown = states(connections=number)
         if result.target.kind == "udp":
-            number = plural(result.target.unrequested, "datagram")
-            evidence = f"{number} arrived for which no operation waited"
-        else:
-            number = plural(result.target.unrequested, "connection")
-            evidence = f"{number} received bytes that no request was waiting for"
-        yield make_finding("unrequested-answers", subject, evidence)
-    if result.target.late_errors:
-        number = plural(result.target.late_errors, "error")
-        evidence = f"{number} of the network for datagrams that expect no answer"
-        yield make_finding("undelivered-datagrams", subject, evidence)
-    if result.target.unknown_replies:
-        evidence = f"replies that belong to no call: {result.target.unknown_replies:,}"
-        yield make_finding("unrequested-answers", subject, evidence)
+            shown = states("datagrams", datagrams=number)
+        yield make_finding("unrequested-answers", subject, shown)
+    if number := result.target.late_errors:
+        yield make_finding("undelivered-datagrams", subject, states(errors=number))
+    if number := result.target.unknown_replies:
+        yield make_finding("unrequested-answers", subject, states("replies", replies=number))
     if counts.stray:
-        number = plural(counts.stray, "completion")
-        evidence = f"{number} of operations that were not in flight"
-        yield make_finding("stray-completions", subject, evidence)
+        yield make_finding("stray-completions", subject, states(completions=counts.stray))
     if counts.undeliverable:
-        number = plural(counts.undeliverable, "message")
-        evidence = f"{number} to filaments that do not exist"
-        yield make_finding("undeliverable-messages", subject, evidence)
+        shown = states(messages=counts.undeliverable)
+        yield make_finding("undeliverable-messages", subject, shown)
     if counts.unfinished:
         many = counts.unfinished > t.FAILED_SERIOUS * max(1, counts.issued)
-        part = part_text(counts.unfinished, counts.issued)
-        evidence = f"{part} were unfinished at the end of the run{_unknown(result)}"
+        part = _part("unfinished", counts.unfinished, counts.issued)
         severity = Severity.SERIOUS if many else None
-        yield make_finding("operations-unfinished", subject, evidence, severity)
+        shown = states(**part, unknown=_unknown(result))
+        yield make_finding("operations-unfinished", subject, shown, severity)
 
 
 # -- the measurement -------------------------------------------------------------------
@@ -436,27 +396,30 @@ def _little(result: EngineResult, subject: str) -> Iterator[Finding]:
     law = result.little_law
     if law is None or law.deviation <= t.LITTLE:
         return
-    evidence = (
-        f"{number_text(law.in_flight_mean)} operations were in flight on average; "
-        f"{rate_text(law.rate_per_s)} of {duration_ns_text(law.time_ns_mean)} each are "
-        f"{number_text(law.product)} ({percent_text(law.deviation)} apart, "
-        f"{percent_text(t.LITTLE)} or less is fine)"
+    shown = states(
+        in_flight=law.in_flight_mean,
+        rate=Figure(law.rate_per_s, "1/s"),
+        time=_time(law.time_ns_mean),
+        product=law.product,
+        apart=Figure(law.deviation, "%"),
+        most=Figure(t.LITTLE, "%"),
     )
-    yield make_finding("little-law", subject, evidence)
+    yield make_finding("little-law", subject, shown)
 
 
 def _clock_findings(result: EngineResult, subject: str) -> Iterator[Finding]:
     clock = result.clock
-    reasons = []
-    if clock.drift_ppm is not None and abs(clock.drift_ppm) > t.CLOCK_DRIFT_PPM:
-        reasons.append(f"{clock.source} was {clock.drift_ppm:+.3g} ppm off its calibration")
-    if clock.unsound:
-        reasons.append(f"during the run, {clock.unsound}")
-    if result.counts.early:
-        reasons.append(f"{result.counts.early:,} operations started before they were due")
-    if reasons:
+    drift = clock.drift_ppm
+    drifts = drift is not None and abs(drift) > t.CLOCK_DRIFT_PPM
+    if drifts or clock.unsound or result.counts.early:
         severity = Severity.SERIOUS if result.counts.early else None
-        yield make_finding("clock-unsound", subject, "; ".join(reasons), severity)
+        shown = states(
+            source=clock.source,
+            drift=drift if drifts else None,
+            unsound=clock.unsound,
+            early=result.counts.early or None,
+        )
+        yield make_finding("clock-unsound", subject, shown, severity)
     if clock.absent:
         evidence = f"time is read from {clock.source}: {clock.absent}"
         yield make_finding("clock-slow", subject, evidence)
@@ -469,14 +432,14 @@ def _few_samples(result: EngineResult, subject: str) -> Iterator[Finding]:
         evidence = "no operation has a response time"
         yield make_finding("few-samples-for-percentile", subject, evidence)
         return
-    few = [
-        f"{times.count * share:.2g} beyond {word}"
-        for word, _, share in _TAILS
+    few = {
+        name: times.count * share
+        for _, name, share in _TAILS
         if round(times.count * share, 6) < t.FEW_BEYOND
-    ]
+    }
     if few:
-        evidence = f"of {times.count:,} operations there are {', '.join(few)}"
-        yield make_finding("few-samples-for-percentile", subject, evidence)
+        shown = states(operations=times.count, **few)
+        yield make_finding("few-samples-for-percentile", subject, shown)
 
 
 def _closed(loop: LoopModel, subject: str) -> Finding:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchwright.core.results import Finding
+from benchwright.core.results import Figure, Finding, states
 from benchwright.core.text import duration_ns_text, list_text, percent_text, rate_text
 from benchwright.features.load.agreement import odd_one_out
 from benchwright.features.load.types import EngineResult, HostResult, LoopModel
@@ -39,17 +39,14 @@ def _clocks(result: EngineResult, hosts: list[HostResult], subject: str) -> Iter
         return
     gap_ns = 1e9 / rate_per_s
     limit_ns = t.SKEW_OF_GAP * gap_ns
-    gap = f"a tenth of the mean gap between arrivals is {duration_ns_text(limit_ns, 2)}"
+    limit = Figure(limit_ns / 1e9, "s")
     bounds = [(one.clock.bound_ns, one) for one in hosts if one.clock is not None]
     worst_ns, worst = max(bounds, key=lambda one: one[0], default=(0, hosts[0]))
     if worst.clock is not None and worst_ns > limit_ns:
         ways = {"udp": "packets", "ssh": "the ssh connection"}
         how = ways.get(worst.clock.method, "the connection")
-        evidence = (
-            f"the clock of {worst.host} is known to ±{duration_ns_text(worst_ns, 2)} (by {how}), "
-            f"and {gap}"
-        )
-        yield make_finding("clock-uncertain", subject, evidence)
+        shown = states(host=worst.host, bound=Figure(worst_ns / 1e9, "s"), how=how, limit=limit)
+        yield make_finding("clock-uncertain", subject, shown)
     late = [
         (abs(skew_ns), skew_ns, when, one)
         for one in hosts
@@ -61,9 +58,15 @@ def _clocks(result: EngineResult, hosts: list[HostResult], subject: str) -> Iter
         size_ns, skew_ns, when, one = max(late, key=lambda found: found[0])
         word = "late" if skew_ns > 0 else "early"
         drift = one.clock.drift_ppm if one.clock is not None else None
-        why = "" if drift is None else f" (its clock drifts {drift:+.2g} ppm)"
-        evidence = f"{one.host} was {duration_ns_text(size_ns, 2)} {word} {when}{why}, and {gap}"
-        yield make_finding("hosts-skewed", subject, evidence)
+        shown = states(
+            host=one.host,
+            skew=Figure(size_ns / 1e9, "s"),
+            way=word,
+            when=when,
+            drift=drift,
+            limit=limit,
+        )
+        yield make_finding("hosts-skewed", subject, shown)
 
 
 # -- a host that differs -------------------------------------------------------------------

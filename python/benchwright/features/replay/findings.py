@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchwright.core.results import Finding
-from benchwright.features.load.findings import empty_text, requests_findings
+from benchwright.core.results import Finding, states
+from benchwright.features.load.findings import empty_trace, requests_findings
 from benchwright.features.replay.types import (
     CaptureResult,
     TraceComparison,
@@ -27,15 +27,14 @@ def trace_reading_findings(report: TraceReport) -> tuple[Finding, ...]:
 
 def _reading(report: TraceReport, *, sent: bool = True) -> Iterator[Finding]:
     if not report.operations:
-        text = empty_text(report.path, report.left_out)
-        yield make_finding("trace-empty", report.path, text)
+        shown = empty_trace(report.path, report.left_out)
+        yield make_finding("trace-empty", report.path, shown)
     if report.skipped_lines:
-        first = f"; the first: {report.skipped_first[0]}" if report.skipped_first else ""
-        text = f"{report.skipped_lines:,} lines were not understood{first}"
-        yield make_finding("trace-lines-skipped", report.path, text)
+        first = str(report.skipped_first[0]) if report.skipped_first else None
+        shown = states(lines=report.skipped_lines, first=first)
+        yield make_finding("trace-lines-skipped", report.path, shown)
     if report.clipped:
-        text = f"{report.clipped:,} operations were shortened to fit the target"
-        yield make_finding("trace-clipped", report.path, text)
+        yield make_finding("trace-clipped", report.path, states(operations=report.clipped))
     if report.requests is not None:
         yield from requests_findings(
             report.requests, report.path, report.duplicates, report.path, sent=sent
@@ -55,17 +54,11 @@ def _stat(result: TraceStatistics) -> Iterator[Finding]:
         and report.duplicates == "burst"
         and not (report.requests and report.requests.whole_seconds)
     ):
-        text = (
-            f"{gaps.equal:,} of {gaps.gap_ns.count:,} operations have the time stamp of the one "
-            "before: bursts shorter than the clock's step come from the clock"
-        )
-        yield make_finding("trace-stamps-coarse", report.path, text)
+        shown = states(equal=gaps.equal, operations=gaps.gap_ns.count)
+        yield make_finding("trace-stamps-coarse", report.path, shown)
     if result.queue is not None and result.queue.without_end:
-        text = (
-            f"{result.queue.without_end:,} operations have no known end: they are not in "
-            "response times or the queue"
-        )
-        yield make_finding("trace-ends-missing", report.path, text)
+        shown = states(operations=result.queue.without_end)
+        yield make_finding("trace-ends-missing", report.path, shown)
 
 
 def trace_capture_findings(result: CaptureResult, path: str) -> tuple[Finding, ...]:
@@ -75,17 +68,14 @@ def trace_capture_findings(result: CaptureResult, path: str) -> tuple[Finding, .
 
 def _capture(result: CaptureResult, path: str) -> Iterator[Finding]:
     if result.lost_events:
-        text = f"the kernel's buffer could not hold {result.lost_events:,} events"
-        yield make_finding("capture-events-lost", path, text)
+        yield make_finding("capture-events-lost", path, states(events=result.lost_events))
     if result.unread_lines:
-        text = f"{result.unread_lines:,} of the kernel's lines were not understood"
-        yield make_finding("capture-lines-unread", path, text)
+        yield make_finding("capture-lines-unread", path, states(lines=result.unread_lines))
     if result.new_devices:
-        text = f"{result.new_devices:,} operations went to devices that appeared during the capture"
-        yield make_finding("capture-new-devices", path, text)
+        yield make_finding("capture-new-devices", path, states(operations=result.new_devices))
     if result.unfinished:
-        text = f"{result.unfinished:,} of {result.operations:,} operations have no recorded end"
-        yield make_finding("trace-ends-missing", path, text)
+        shown = states("captured", unfinished=result.unfinished, operations=result.operations)
+        yield make_finding("trace-ends-missing", path, shown)
     if not result.operations:
         text = "no request reached a block device: the page cache answered all of them"
         yield make_finding("capture-empty", path, text)
@@ -101,15 +91,11 @@ def _compare(result: TraceComparison) -> Iterator[Finding]:
     yield from _reading(result.b.report)
     subject = result.b.report.path
     if result.unmatched_a > t.UNMATCHED * result.a.operations:
-        text = (
-            f"{result.unmatched_a:,} of {result.a.operations:,} operations of "
-            f"{result.a.report.path} have no match within the window"
+        shown = states(
+            unmatched=result.unmatched_a, operations=result.a.operations, path=result.a.report.path
         )
-        yield make_finding("trace-unmatched", subject, text)
+        yield make_finding("trace-unmatched", subject, shown)
     origins = (result.alignment.speed_from, result.alignment.shift_from)
     if "estimated" in origins or "estimated-whole" in origins:
-        text = (
-            f"the alignment was estimated from {result.alignment.pairs:,} pairs: an error "
-            "common to all operations is invisible"
-        )
-        yield make_finding("trace-alignment-estimated", subject, text)
+        shown = states(pairs=result.alignment.pairs)
+        yield make_finding("trace-alignment-estimated", subject, shown)
