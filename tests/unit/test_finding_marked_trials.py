@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from benchwright.core.resource_use import ResourceUse, TaskUse
-from benchwright.features.generators.marked_trials import LATE_MARK, marked_text, neighbours_text
+from benchwright.features.generators.findings import mark_findings
+from benchwright.features.generators.marked_trials import LATE_MARK, neighbours_text
 from benchwright.features.load.trial import LoadTrial
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
@@ -32,20 +33,20 @@ def late(ms: float | None, **fields: Any) -> LoadTrial:
             50.0,
             "generator late in 2 of 3 trials, p99 up to 258 ms (limit 50 ms)",
         ),
-        ([late(3.0)], None, "generator late in 1 of 1 trial, p99 3 ms"),
+        ([late(3.0)], None, "generator late in 1 of 1 trial, p99 up to 3 ms"),
         ([late(None), trial()], 50.0, "generator late in 1 of 2 trials"),
     ],
 )
 def test_a_late_generator_is_reported_with_amounts_where_they_are_known(
     trials: list[LoadTrial], limit_ms: float | None, text: str
 ) -> None:
-    assert marked_text(LATE_MARK, trials, limit_ms) == text
+    assert [one.evidence for one in mark_findings(trials, "s", limit_ms)] == [text]
 
 
 def test_other_marks_have_no_amount_of_lateness() -> None:
     marked = trial(marks=("server-restarted",), late_p99_ms=258.0)
-    text = marked_text("server-restarted", [marked], 50.0)
-    assert text == "server restarted in 1 of 1 trial"
+    (found,) = mark_findings([marked], "s", 50.0)
+    assert found.evidence == "server restarted in 1 of 1 trial"
 
 
 def used(*others: tuple[int, str, float], seconds: float = 10.0) -> ResourceUse:

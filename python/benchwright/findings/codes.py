@@ -34,7 +34,16 @@ class Code(msgspec.Struct, frozen=True):
 
     def template(self, form: str) -> str | None:
         """Return the template of a form; None if there is none."""
-        return self.says or None if isinstance(self.says, str) else self.says.get(form)
+        if form == MARKED:
+            return _MARKED
+        if isinstance(self.says, str):
+            return self.says or None
+        return self.says.get(form)
+
+
+MARKED = "marked"
+"""The form of findings that say how many trials of a search have a mark, whatever its code."""
+_MARKED = "{mark} in {marked} of {trials:#trial}[, p99 up to {p99}< (limit {limit})>]<; {beside}>"
 
 
 def merge_tables(*tables: Mapping[str, Code]) -> dict[str, Code]:
@@ -343,7 +352,10 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     "profiled": Code(
         Severity.NOTE,
         "Take results from a run without --profile: profiling itself costs some time.",
-        says="{trials:#trial} {trials:?was|were} profiled, {hertz} samples a second of each CPU",
+        says={
+            "": "{trials:#trial} {trials:?was|were} profiled, {hertz} samples a second of each CPU",
+            "answer": "of the profiled trials, trial {number} is {place}",
+        },
     ),
     "profile-unavailable": Code(
         Severity.NOTE, "Install perf (linux-perf), or allow it (kernel.perf_event_paranoid)."
@@ -490,7 +502,13 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Find what grows or fills up. Compare only in randomised blocks (bw compare): "
         "drift does not bias them. Repeat a search on a quieter machine.",
-        says=_DRIFT,
+        says={
+            "": _DRIFT,
+            "repeats": "runs of one level differ by when they ran: {change} over the ramp by a straight line, and by "
+            "±{scatter} from run to run< (permutation test, {p})>",
+            "control": "the control run at the end differs by {change} from the first run of its level; runs are "
+            "within ±{scatter} of the fitted law< ({p})>",
+        },
     ),
     "memory-leak": Code(
         Severity.WARNING,
@@ -592,6 +610,9 @@ _CODES: dict[str, Code] = {
             + " found no slot, because operations before them were late and started together][; the trace reader fell "
             "behind {starved} times][; {hosts}]<; {waited} that waited for a slot are not included>"
             + UNKNOWN,
+            "search": "the generator came late to its operations in {late} of {trials:#trial}, p99 up to {p99}< (limit "
+            "{limit})><; meanwhile {beside}><; {void:#trial} exceeded a limit, perhaps only because of that, and "
+            "decided nothing>",
             "tail": "from {tail} on, response times< ({response})> are mostly the generator's lateness< ({late})>",
         },
     ),
@@ -615,6 +636,8 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Give the generator more CPUs, connections or machines, or use another one: the "
         "trials count at the rate that was offered, and higher rates are unknown.",
+        says="in {trials:#trial} less than {least} of the rate was offered; the worst offered {offered} of {rate}< "
+        "({share:2})>",
     ),
 }
 
@@ -697,9 +720,10 @@ def template_of(finding: Finding) -> str | None:
         return None
 
 
-def finding_of_mark(mark: str, subject: str, evidence: str) -> Finding:
+def finding_of_mark(mark: str, subject: str, evidence: str | FindingFigures) -> Finding:
     """Return the finding of a trial's mark; a warning if the table does not contain the code."""
     code = current_code(_FORMER_MARKS.get(mark, mark))
     if code in all_codes():
         return make_finding(code, subject, evidence)
-    return Finding(code, Severity.WARNING, subject, evidence)
+    text = evidence if isinstance(evidence, str) else sentence(_MARKED, evidence)
+    return Finding(code, Severity.WARNING, subject, text)

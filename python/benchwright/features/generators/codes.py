@@ -5,6 +5,11 @@ from __future__ import annotations
 from benchwright.core.results import Severity
 from benchwright.findings.codes import Code
 
+_COUNTED = (
+    "{ratio:3}< ({shares})> of the asked rate in {marked} of {trials:#trial}[, and {unit:3} of it at all of the lower "
+    "rates: a unit]"
+)
+
 CODES: dict[str, Code] = {
     "closed-loop-generator": Code(
         Severity.WARNING,
@@ -46,16 +51,28 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Check how the generator is called ({rate} is per second, of all its connections together) and what its "
         "figures count: the server got another load than the one asked for.",
+        says={
+            "": "the generator counts " + _COUNTED,
+            "both": "the generator counts "
+            + _COUNTED
+            + ": more in some and fewer in others, so their rates cannot be compared",
+            "sum": "{counted} operations were counted in {trials:#trial}, {ratio:3} of the {asked} that the asked "
+            "rates mean",
+        },
     ),
     "operations-missing": Code(
         Severity.WARNING,
         "Let the generator report what it sent and what failed (--offered and --errors, or counts of [load]). Then "
         "a server that refuses can be told from a generator that is too slow.",
+        says="the generator's series counts "
+        + _COUNTED
+        + ": its figures do not say whether the others were not sent, or not answered",
     ),
     "counts-contradict": Code(
         Severity.SERIOUS,
         "Check which operations each figure of the generator counts, and the pointers to them: one of them is not "
         "what it was taken for.",
+        says="the generator's counts cannot all be true in {marked} of {trials:#trial}<; at {rate} for {lasted}: {counts}>",
     ),
     "lateness-unknown": Code(
         Severity.NOTE,
@@ -66,5 +83,7 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Let the generator report the share of operations that failed (--errors, or error_ratio in values of "
         "[load]), and limit it: --limit 'errors < 1%'.",
+        says="the generator reports no errors: at {high} the mean response was {high_mean}, at {low} {low_mean}, and "
+        "operations that the server refused would look the same",
     ),
 }

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from benchwright.core.results import Finding, Severity
-from benchwright.core.text import duration_text, number_text, plural, rate_text
-from benchwright.features.generators.marked_trials import LATE_MARK, marked_text, neighbours_text
+from benchwright.core.results import Figure, Finding, FindingFigures, Severity, states
+from benchwright.core.text import number_text
+from benchwright.features.generators.marked_trials import LATE_MARK, late_figures, neighbours_text
 from benchwright.features.load.trial import LoadSeries, LoadTrial
 from benchwright.findings import thresholds as t
-from benchwright.findings.codes import finding_of_mark, make_finding
+from benchwright.findings.codes import MARKED, finding_of_mark, make_finding
 
 OFFERED_DIFFERS = "offered-differs"
 OPERATIONS_MISSING = "operations-missing"
@@ -162,7 +162,7 @@ def _counted_trials(trials: Sequence[LoadTrial]) -> list[LoadTrial]:
 class _Evidence(msgspec.Struct, frozen=True):
     """What a finding says; None as severity is that of the table of codes."""
 
-    text: str
+    shown: str | FindingFigures
     severity: Severity | None = None
 
 
@@ -181,9 +181,9 @@ def mark_findings(
         if code in _EVIDENCE:
             evidence = _EVIDENCE[code](marked, trials)
         else:
-            evidence = _Evidence(_marked_text(code, trials, limit_ms))
+            evidence = _Evidence(_marked(code, trials, limit_ms))
         if evidence is not None:
-            finding = finding_of_mark(code, subject, evidence.text)
+            finding = finding_of_mark(code, subject, evidence.shown)
             severity = evidence.severity or finding.severity
             found.append(msgspec.structs.replace(finding, severity=severity))
     if not codes.keys() & {OFFERED_DIFFERS, OPERATIONS_MISSING}:
@@ -191,49 +191,44 @@ def mark_findings(
     return tuple(found)
 
 
-def _marked_text(code: str, trials: Sequence[LoadTrial], limit_ms: float | None) -> str:
-    text = marked_text(code, trials, limit_ms)
-    if code != LATE_MARK:
-        return text
-    late = [trial for trial in trials if code in trial.marks]
-    return "; ".join(filter(None, (text, neighbours_text(late))))
-
-
-def _offered_differs(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial]) -> _Evidence:
-    where = f"in {len(marked)} of {plural(len(trials), 'trial')}"
-    text = f"the generator counts {_ratio_text(marked)} of the asked rate {where}"
-    text += _same_text(trials)
-    shares = [trial.offered_rate / trial.rate for trial in marked]
-    if min(shares) < 1 < max(shares):
-        text += ": more in some and fewer in others, so their rates cannot be compared"
-        return _Evidence(text, Severity.SERIOUS)
-    return _Evidence(text)
-
-
-def _operations_missing(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial]) -> _Evidence:
-    where = f"in {len(marked)} of {plural(len(trials), 'trial')}"
-    return _Evidence(
-        f"the generator's series counts {_ratio_text(marked)} of the asked rate {where}"
-        f"{_same_text(trials)}: its figures do not say whether the others were not sent, or "
-        f"not answered"
+def _marked(code: str, trials: Sequence[LoadTrial], limit_ms: float | None) -> FindingFigures:
+    marked = [trial for trial in trials if code in trial.marks]
+    late = late_figures(marked, limit_ms) if code == LATE_MARK else {}
+    return states(
+        MARKED,
+        mark=code.replace("-", " "),
+        marked=len(marked),
+        trials=len(trials),
+        **late,
+        beside=neighbours_text(marked) if code == LATE_MARK else None,
     )
 
 
-def _same_text(trials: Sequence[LoadTrial]) -> str:
-    unit = count_unit(trials)
-    if unit is None:
-        return ""
-    return f", and {number_text(unit, 3)} of it at all of the lower rates: a unit"
+def _offered_differs(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial]) -> _Evidence:
+    shares = [trial.offered_rate / trial.rate for trial in marked]
+    if min(shares) < 1 < max(shares):
+        return _Evidence(_counted("both", marked, trials), Severity.SERIOUS)
+    return _Evidence(_counted("", marked, trials))
 
 
-def _ratio_text(trials: Sequence[LoadTrial]) -> str:
-    """Return the counted part of the asked operations: `0.72 (0.7 to 0.74)`."""
-    counted = sum(trial.offered or 0 for trial in trials)
-    asked = sum(trial.rate * trial.lasted_s for trial in trials)
-    shares = [trial.offered_rate / trial.rate for trial in trials]
+def _operations_missing(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial]) -> _Evidence:
+    return _Evidence(_counted("", marked, trials))
+
+
+def _counted(form: str, marked: Sequence[LoadTrial], trials: Sequence[LoadTrial]) -> FindingFigures:
+    """Return the counted part of the asked operations: `0.72 (0.7 to 0.74)`, in how many trials."""
+    counted = sum(trial.offered or 0 for trial in marked)
+    asked = sum(trial.rate * trial.lasted_s for trial in marked)
+    shares = [trial.offered_rate / trial.rate for trial in marked]
     low, high = (number_text(end(shares), 3) for end in (min, max))
-    span = "" if low == high else f" ({low} to {high})"
-    return f"{number_text(counted / asked, 3)}{span}"
+    return states(
+        form,
+        ratio=counted / asked,
+        shares=None if low == high else f"{low} to {high}",
+        marked=len(marked),
+        trials=len(trials),
+        unit=count_unit(trials),
+    )
 
 
 def _differs_together(trials: Sequence[LoadTrial], subject: str) -> list[Finding]:
@@ -250,11 +245,10 @@ def _differs_together(trials: Sequence[LoadTrial], subject: str) -> list[Finding
     asked = sum(trial.rate * trial.lasted_s for trial in known)
     if not known or not count_differs(counted, asked):
         return []
-    text = (
-        f"{counted:,} operations were counted in {plural(len(known), 'trial')}, "
-        f"{number_text(counted / asked, 3)} of the {round(asked):,} that the asked rates mean"
+    shown = states(
+        "sum", counted=counted, trials=len(known), ratio=counted / asked, asked=round(asked)
     )
-    return [make_finding(OFFERED_DIFFERS, subject, text)]
+    return [make_finding(OFFERED_DIFFERS, subject, shown)]
 
 
 def _counts_contradict(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial]) -> _Evidence:
@@ -266,11 +260,15 @@ def _counts_contradict(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial])
         "failed": one.errors,
         "in its series": series,
     }
-    told = ", ".join(f"{n:,} {what}" for what, n in figures.items() if n is not None)
+    counts = ", ".join(f"{n:,} {what}" for what, n in figures.items() if n is not None)
     return _Evidence(
-        f"the generator's counts cannot all be true in {len(marked)} of "
-        f"{plural(len(trials), 'trial')}; at {rate_text(one.rate)} for "
-        f"{duration_text(one.lasted_s)}: {told}"
+        states(
+            marked=len(marked),
+            trials=len(trials),
+            rate=Figure(one.rate, "1/s"),
+            lasted=Figure(one.lasted_s, "s"),
+            counts=counts,
+        )
     )
 
 
@@ -295,13 +293,13 @@ def _refusals_unseen(marked: Sequence[LoadTrial], _trials: Sequence[LoadTrial]) 
         return None
     # Refusing is quicker than answering.
     quicker = high.values[MEAN] < t.MUCH_QUICKER * low.values[MEAN]
-    return _Evidence(
-        f"the generator reports no errors: at {rate_text(high.rate)} the mean response was "
-        f"{number_text(high.values[MEAN], 3)} ms, at {rate_text(low.rate)} "
-        f"{number_text(low.values[MEAN], 3)} ms, and operations that the server refused would "
-        f"look the same",
-        Severity.WARNING if quicker else None,
+    shown = states(
+        high=Figure(high.rate, "1/s"),
+        high_mean=Figure(high.values[MEAN], "ms"),
+        low=Figure(low.rate, "1/s"),
+        low_mean=Figure(low.values[MEAN], "ms"),
     )
+    return _Evidence(shown, Severity.WARNING if quicker else None)
 
 
 _EVIDENCE: dict[str, Callable[[Sequence[LoadTrial], Sequence[LoadTrial]], _Evidence | None]] = {

@@ -3,9 +3,10 @@ whom. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from benchwright.core.text import cpus_text, duration_ns_text, plural
+from benchwright.core.results import Figure, Value
+from benchwright.core.text import cpus_text, duration_ns_text
 from benchwright.features.load.trial import LoadTrial
 from benchwright.findings import thresholds as t
 from benchwright.findings.cpu_time import served_by_others
@@ -16,13 +17,13 @@ _MOST_NEIGHBOURS = 3
 """Programs that a sentence about neighbours names at most."""
 
 
-def marked_text(mark: str, trials: Sequence[LoadTrial], limit_ms: float | None = None) -> str:
-    """Return how many of the trials have a mark, and how late a late generator was: `generator late
-    in 5 of 5 trials, p99 up to 258 ms (limit 50 ms)`. `limit_ms`: as in `late_text`."""
-    marked = [trial for trial in trials if mark in trial.marks]
-    text = f"{mark.replace('-', ' ')} in {len(marked)} of {plural(len(trials), 'trial')}"
-    late = late_text(marked, limit_ms) if mark == LATE_MARK else ""
-    return f"{text}, {late}" if late else text
+def late_figures(trials: Iterable[LoadTrial], limit_ms: float | None) -> dict[str, Value | None]:
+    """Return how late the generator was at most, and the limit; as `late_text`."""
+    known = [one.late_p99_ms for one in trials if one.late_p99_ms is not None]
+    if not known:
+        return {}
+    limit = None if limit_ms is None else Figure(limit_ms / 1e3, "s")
+    return {"p99": Figure(max(known) / 1e3, "s"), "limit": limit}
 
 
 def late_text(trials: Iterable[LoadTrial], limit_ms: float | None) -> str:

@@ -17,6 +17,7 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Find why: another path to the server, or a host that is slow or busy itself. Percentiles of "
         "all hosts together mix two distributions.",
+        says="{host}: {first}<; {others}>< (rank test at a level of {level})>",
     ),
     "clock-uncertain": Code(
         Severity.NOTE,
@@ -41,7 +42,8 @@ CODES: dict[str, Code] = {
     "operations-failed": Code(
         Severity.WARNING,
         "Find out why. Failed operations are counted, but not in response times.",
-        says="{failed} of {operations:#operation} failed<: {names}> ({share})" + UNKNOWN,
+        says="{failed} of {operations:#operation} failed: [{number} x {error}][{names}]< ({share})>"
+        + UNKNOWN,
     ),
     "mix-differs": Code(
         Severity.SERIOUS,
@@ -72,6 +74,7 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Name the authority of the server's certificate (--ca), so that the figures are certainly "
         "those of this server.",
+        says="any certificate of the server was accepted< (--insecure)>",
     ),
     "unrequested-answers": Code(
         Severity.WARNING,
@@ -130,10 +133,15 @@ CODES: dict[str, Code] = {
         "Nothing: the kernel's clock is correct, but reading it takes a little longer.",
     ),
     "memory-not-locked": Code(
-        Severity.NOTE, "Raise the limit (ulimit -l unlimited): a page fault can delay an operation."
+        Severity.NOTE,
+        "Raise the limit (ulimit -l unlimited): a page fault can delay an operation.",
+        says="the engine's memory is not locked: {why}<; {more}>",
     ),
     "closed-loop": Code(
-        Severity.NOTE, "Use --rate to measure what users of an open system would see."
+        Severity.NOTE,
+        "Use --rate to measure what users of an open system would see.",
+        says="{which} a closed loop: response times omit the wait of further arrivals< (coordinated omission), because no "
+        "operation starts until the one before it ends>",
     ),
     "load-interrupted": Code(
         Severity.WARNING, "The results cover only that part.", says="interrupted after {ran}"

@@ -117,8 +117,7 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
         yield from _saturated(result, subject)
     yield from _failed(result, subject)
     if result.target.tls is not None and not result.target.tls.verified:
-        evidence = "any certificate of the server was accepted (--insecure)"
-        yield make_finding("certificate-not-verified", subject, evidence)
+        yield make_finding("certificate-not-verified", subject, states())
     if result.file_set is not None:
         yield from file_set_findings(result.file_set, subject)
     yield from _restarted(result, subject)
@@ -128,10 +127,8 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
         yield from _little(result, subject)
         yield _closed(loop, subject)
     if not result.environment.memory_locked:
-        why = "; ".join(result.environment.absent) or "locking was not requested"
-        yield make_finding(
-            "memory-not-locked", subject, f"the engine's memory is not locked: {why}"
-        )
+        why, *more = result.environment.absent or ("locking was not requested",)
+        yield make_finding("memory-not-locked", subject, states(why=why, more="; ".join(more)))
     for trace in result.traces:
         yield from _trace_in_load(trace, subject)
     if result.samples is not None:
@@ -352,15 +349,19 @@ def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
         kinds = [(k, v) for k, v in sorted(result.kinds.items()) if k != "all"]
         kinds = kinds or [("all", result.all)]
         names = [
-            f"{number:,} x {name}" + (f" of {kind}" if len(kinds) > 1 else "")
+            (number, name + (f" of {kind}" if len(kinds) > 1 else ""))
             for kind, one in kinds
             for name, number in sorted(one.errors.items())
         ]
+        number, error = names[0] if len(names) == 1 else (None, None)
+        listed = ", ".join(f"{number:,} x {name}" for number, name in names)
         many = counts.errors > t.FAILED_SERIOUS * max(1, counts.completed)
         shown = states(
             failed=counts.errors,
             operations=counts.completed,
-            names=", ".join(names),
+            number=number,
+            error=error,
+            names=listed if number is None else None,
             share=Figure(counts.errors / counts.completed, "%"),
             unknown=_unknown(result),
         )
@@ -444,8 +445,4 @@ def _few_samples(result: EngineResult, subject: str) -> Iterator[Finding]:
 
 def _closed(loop: LoopModel, subject: str) -> Finding:
     some = "some operations form" if loop.open else "the load is"
-    evidence = (
-        f"{some} a closed loop: response times omit the wait of further arrivals "
-        "(coordinated omission), because no operation starts until the one before it ends"
-    )
-    return make_finding("closed-loop", subject, evidence)
+    return make_finding("closed-loop", subject, states(which=some))

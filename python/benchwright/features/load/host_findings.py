@@ -91,9 +91,10 @@ def _different(hosts: list[HostResult], subject: str) -> Iterator[Finding]:
             if len(left) < 2:
                 break
     for name, texts in reasons.items():
-        level = percent_text(t.HOST_DIFFERS_LEVEL)
-        evidence = f"{name}: {'; '.join(texts)} (rank test at a level of {level})"
-        yield make_finding("host-differs", subject, evidence)
+        first, *others = texts
+        level = Figure(t.HOST_DIFFERS_LEVEL, "%")
+        shown = states(host=name, first=first, others="; ".join(others), level=level)
+        yield make_finding("host-differs", subject, shown)
 
 
 def _one_different(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.observation import CpuProfile
-from benchwright.core.results import Finding
+from benchwright.core.results import Finding, states
 from benchwright.features.load.trial import LoadEnding
 from benchwright.features.search.ramp.types import RampResult
 from benchwright.features.search.text import load_value_text
@@ -97,5 +97,5 @@ def answer_profile_note(
     (`best`); empty if none is."""
     if best is None or best.trial not in trials:
         return ()
-    evidence = f"of the profiled trials, trial {best.trial.number} is {best.place}"
-    return (make_finding("profiled", subject, evidence),)
+    shown = states("answer", number=str(best.trial.number), place=best.place)
+    return (make_finding("profiled", subject, shown),)

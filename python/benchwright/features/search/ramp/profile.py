@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.core.results import Finding
-from benchwright.core.text import p_text, percent_text, plural, signed_percent_text, was
+from benchwright.core.results import Figure, Finding, states
+from benchwright.core.text import p_text, percent_text
 from benchwright.features.generators.findings import mark_findings
 from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.ramp import tuning
@@ -285,11 +285,8 @@ def ramp_findings(outcome: RampOutcome, history: Sequence[LoadTrial]) -> tuple[F
 def _end_findings(outcome: RampOutcome) -> Iterator[Finding]:
     if outcome.status is RampStatus.HIGHEST and outcome.points:
         last = outcome.points[-1]
-        evidence = (
-            f"no level saturated it: {last.throughput.value:.4g}/s at {last.level:g}, "
-            f"the highest level"
-        )
-        yield make_finding("ramp-not-saturated", RAMP_SUBJECT, evidence)
+        shown = states(throughput=Figure(last.throughput.value, "1/s"), level=last.level)
+        yield make_finding("ramp-not-saturated", RAMP_SUBJECT, shown)
 
 
 def _profile_findings(outcome: RampOutcome) -> Iterator[Finding]:
@@ -297,12 +294,14 @@ def _profile_findings(outcome: RampOutcome) -> Iterator[Finding]:
         return
     best, last = outcome.climb.best, outcome.levels[-1]
     if outcome.fell:
-        share = 100 * (1 - last.throughput / best.throughput)
-        evidence = (
-            f"throughput falls beyond {best.level:g}: {best.throughput:.4g}/s there, "
-            f"{last.throughput:.4g}/s ({share:.0f} % less) at {last.level:g}"
+        shown = states(
+            best=best.level,
+            most=Figure(best.throughput, "1/s"),
+            last=Figure(last.throughput, "1/s"),
+            less=Figure(1 - last.throughput / best.throughput, "%"),
+            level=last.level,
         )
-        yield make_finding("throughput-falls", RAMP_SUBJECT, evidence)
+        yield make_finding("throughput-falls", RAMP_SUBJECT, shown)
     if outcome.goal.axis is RampAxis.USERS:
         yield from _superlinear(outcome)
 
@@ -315,11 +314,8 @@ def _superlinear(outcome: RampOutcome) -> Iterator[Finding]:
         error = error_of_ratio((first, level), outcome.goal.confidence)
         gain = (level.throughput / level.level) / (first.throughput / first.level or 1)
         if error and gain > math.exp(error) * (1 + outcome.goal.growth):
-            evidence = (
-                f"{level.level:g} users have {percent_text(gain)} of the throughput per "
-                f"user of {first.level:g}"
-            )
-            yield make_finding("superlinear", RAMP_SUBJECT, evidence)
+            shown = states(users=level.level, gain=Figure(gain, "%"), first=first.level)
+            yield make_finding("superlinear", RAMP_SUBJECT, shown)
             return
 
 
@@ -333,28 +329,18 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
         )
         yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
     elif fit.misfit_p is not None and fit.misfit_p < tuning.LACK_OF_FIT_P:
-        evidence = (
-            f"the levels are further from the fitted curve than runs of one level are from "
-            f"each other (lack of fit, P = {fit.misfit_p:.2g})"
-        )
-        yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
+        yield make_finding("usl-misfit", RAMP_SUBJECT, states(p=fit.misfit_p))
     if fit.preferred is not ScalabilityModel.USL:
-        why = (
-            f"the {percent_text(fit.kappa.confidence, 10)} interval of kappa is 0 to "
-            f"{fit.kappa.high:.3g}"
-        )
+        confidence = percent_text(fit.kappa.confidence, 10)
+        shown = states(confidence=confidence, high=fit.kappa.high)
         if fit.preferred is ScalabilityModel.SATURATING:
-            why = "a law that only levels off fits them as well as one that falls"
-        evidence = f"the levels do not show whether throughput falls at more users: {why}"
-        yield make_finding("kappa-not-identified", RAMP_SUBJECT, evidence)
+            shown = states(why="a law that only levels off fits them as well as one that falls")
+        yield make_finding("kappa-not-identified", RAMP_SUBJECT, shown)
     elif fit.users_at_peak is not None:
         highest = outcome.points[-1].level
         if fit.users_at_peak.value > highest:
-            evidence = (
-                f"the fitted maximum is at {fit.users_at_peak.value:.3g} users; the highest "
-                f"measured level is {highest:g}"
-            )
-            yield make_finding("usl-extrapolated", RAMP_SUBJECT, evidence)
+            shown = states(maximum=fit.users_at_peak.value, highest=highest)
+            yield make_finding("usl-extrapolated", RAMP_SUBJECT, shown)
 
 
 def _change_findings(outcome: RampOutcome) -> Iterator[Finding]:
@@ -363,18 +349,13 @@ def _change_findings(outcome: RampOutcome) -> Iterator[Finding]:
         return
     if max(change.scatter, abs(change.share)) < tuning.RELEVANT_CHANGE:
         return
-    if outcome.goal.repeats > 1:
-        evidence = (
-            f"runs of one level differ by when they ran: {signed_percent_text(change.share, 1)} over the ramp "
-            f"by a straight line, and by ±{percent_text(change.scatter)} from run to run "
-            f"(permutation test, {p_text(change.p)})"
-        )
-    else:
-        evidence = (
-            f"the control run at the end differs by {signed_percent_text(change.share, 1)} from the "
-            f"first run of its level; runs are within ±{percent_text(change.scatter)} of the fitted law ({p_text(change.p)})"
-        )
-    yield make_finding("drift", RAMP_SUBJECT, evidence)
+    shown = states(
+        "repeats" if outcome.goal.repeats > 1 else "control",
+        change=Figure(change.share, "+%"),
+        scatter=Figure(change.scatter, "%"),
+        p=p_text(change.p),
+    )
+    yield make_finding("drift", RAMP_SUBJECT, shown)
 
 
 def _noise_findings(outcome: RampOutcome) -> Iterator[Finding]:
@@ -388,13 +369,9 @@ def _noise_findings(outcome: RampOutcome) -> Iterator[Finding]:
         return
     again = _repetitions(levels)
     if levels and again < tuning.FEWEST_REPETITIONS:
-        evidence = "each level was run once: intervals contain only the noise within a run"
-        if again:
-            evidence = (
-                f"of {again + len(levels)} trials only {again} repeated a level: intervals "
-                f"contain little of what differs between runs"
-            )
-        yield make_finding("single-runs", RAMP_SUBJECT, evidence)
+        once = "each level was run once: intervals contain only the noise within a run"
+        shown = states(trials=again + len(levels), again=again)
+        yield make_finding("single-runs", RAMP_SUBJECT, shown if again else once)
 
 
 def _trial_findings(outcome: RampOutcome, history: Sequence[LoadTrial]) -> Iterator[Finding]:
@@ -402,9 +379,8 @@ def _trial_findings(outcome: RampOutcome, history: Sequence[LoadTrial]) -> Itera
     last = history[-1:] and history[-1].ending is LoadEnding.FAILED
     again = len(failed) - (2 if outcome.status is RampStatus.FAILED and last else 0)
     if again > 0:
-        trials = plural(len(history), "trial")
-        evidence = f"{again} of {trials} failed and {was(again)} run again"
-        yield make_finding("probe-failed", RAMP_SUBJECT, evidence)
+        shown = states(again=again, trials=len(history))
+        yield make_finding("probe-failed", RAMP_SUBJECT, shown)
     for finding in mark_findings(history, RAMP_SUBJECT):
         is_meant = outcome.goal.axis is RampAxis.USERS
         if not (is_meant and finding.code == CLOSED_LOOP_MARK):

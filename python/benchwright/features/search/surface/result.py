@@ -14,16 +14,8 @@ from functools import lru_cache
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.core.results import Estimate, Finding
-from benchwright.core.text import (
-    duration_text,
-    list_text,
-    number_text,
-    percent_text,
-    plural,
-    rate_text,
-    some_text,
-)
+from benchwright.core.results import Estimate, Figure, Finding, states
+from benchwright.core.text import list_text, number_text, rate_text, some_text
 from benchwright.features.search.surface import tuning
 from benchwright.features.search.surface.coding import candidates, columns_of, terms_of
 from benchwright.features.search.surface.design import missing_samples
@@ -89,16 +81,15 @@ def _with_left_out(goal: SurfaceGoal, surface: SurfaceResult) -> SurfaceResult:
     if left_out > len(names):
         names.append(f"{left_out - len(names)} more")
     error = None if surface.fit is None else surface.fit.expected_error
-    accuracy = (
-        "the error of the map is unknown"
-        if error is None
-        else f"the map has a mean absolute error of {percent_text(error)} by its bands"
+    shown = states(
+        left_out=left_out,
+        samples=goal.samples,
+        deadline=Figure(goal.deadline_s, "s"),
+        names=list_text(names),
+        error=None if error is None else Figure(error, "%"),
+        unknown="the error of the map is unknown" if error is None else None,
     )
-    evidence = (
-        f"{left_out} of {plural(goal.samples, 'sample')} were not searched within "
-        f"{duration_text(goal.deadline_s)}: {list_text(names)}; {accuracy}"
-    )
-    finding = make_finding("surface-deadline", "mapping", evidence)
+    finding = make_finding("surface-deadline", "mapping", shown)
     return msgspec.structs.replace(
         surface, left_out=left_out, missing=missing, findings=(finding, *surface.findings)
     )
@@ -251,9 +242,9 @@ def _no_model(
     goal: SurfaceGoal, results: Sequence[SampleResult], model: SurfaceModel | None
 ) -> Iterator[Finding]:
     if model is None:
-        used, samples = (len(model_results(goal, results)), plural(len(results), "sample"))
-        evidence = f"of {samples} {used or 'none'} can be used: too few for a model"
-        yield make_finding("surface-no-model", "model", evidence)
+        used = len(model_results(goal, results))
+        shown = states(samples=len(results), used=used or "none")
+        yield make_finding("surface-no-model", "model", shown)
 
 
 def _bound_samples(results: Sequence[SampleResult]) -> Iterator[Finding]:
@@ -306,26 +297,23 @@ def _missed_claims(
     if missed:
         used = model_results(goal, results)
         rough = sum(result in used for result in missed)
-        evidence = (
-            f"{len(missed)} of {plural(len(results), 'search')} ended before the claim held: "
-            f"{_named(missed)}"
+        shown = states(
+            missed=len(missed),
+            searches=len(results),
+            names=_named(missed),
+            rough=rough if has_model else None,
+            left_out=len(missed) - rough,
         )
-        if has_model:
-            evidence += (
-                f"; the model counts {rough} of them as rough, by the width of the interval, and "
-                f"leaves out {len(missed) - rough}"
-            )
-        yield make_finding("surface-claim-missed", "searches", evidence)
+        yield make_finding("surface-claim-missed", "searches", shown)
 
 
 def _different_gangs(gangs: GangEffects | None) -> Iterator[Finding]:
     if gangs is not None and gangs.differ:
         slowest = min(gangs.gangs, key=lambda one: one.effect.value)
-        evidence = (
-            f"{gangs_text(gangs)}; {slowest.gang} is the slowest, by "
-            f"{percent_text(-slowest.effect.value, 2)} of the mean gang's peaks"
+        shown = states(
+            gangs=gangs_text(gangs), slowest=slowest.gang, by=Figure(-slowest.effect.value, "%")
         )
-        yield make_finding("gangs-differ", "pool", evidence)
+        yield make_finding("gangs-differ", "pool", shown)
 
 
 def _few_samples(goal: SurfaceGoal, results: Sequence[SampleResult]) -> Iterator[Finding]:
@@ -333,12 +321,8 @@ def _few_samples(goal: SurfaceGoal, results: Sequence[SampleResult]) -> Iterator
     terms = 1 + len(columns_of(goal.factors))
     if have >= tuning.FEWEST_SAMPLES_PER_TERM * terms or goal.samples >= goal.count:
         return
-    evidence = (
-        f"{plural(have, 'sample')} in the model, of {goal.count}, where a plane over the "
-        f"factors has {terms} terms: a step between two levels may go unseen, and bands do "
-        "not contain it"
-    )
-    yield make_finding("surface-few-samples", "model", evidence)
+    shown = states(samples=have, count=goal.count, terms=terms)
+    yield make_finding("surface-few-samples", "model", shown)
 
 
 def _named(results: Sequence[SampleResult]) -> str:
@@ -351,17 +335,13 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
         return
     full = len(terms_of(columns_of(goal.factors), goal.degree))
     if len(model.terms) < full:
-        evidence = (
-            f"{plural(len(model.residuals), 'sample')} with a peak: too few for the {full} terms "
-            f"of degree {goal.degree}: fitted were {len(model.terms)}"
+        shown = states(
+            samples=len(model.residuals), full=full, degree=goal.degree, terms=len(model.terms)
         )
-        yield make_finding("surface-model-reduced", "model", evidence)
+        yield make_finding("surface-model-reduced", "model", shown)
     if not model.dof:
-        evidence = (
-            f"{plural(len(model.residuals), 'sample')} with a peak for {len(model.terms)} terms: the "
-            "polynomial goes through each of them, so no error, band or interval is known"
-        )
-        yield make_finding("surface-fit-unjudged", "model", evidence)
+        shown = states(samples=len(model.residuals), terms=len(model.terms))
+        yield make_finding("surface-fit-unjudged", "model", shown)
         return
     scaled = model.residuals / model.observed.noise_sd
     chi_square = float(scaled @ scaled)
@@ -369,11 +349,8 @@ def _fit_findings(goal: SurfaceGoal, model: SurfaceModel | None) -> Iterator[Fin
 
     if chdtrc(model.dof, chi_square) < tuning.LACK_OF_FIT_LEVEL:
         noise = float(np.median(model.observed.noise_sd))
-        evidence = (
-            f"residuals have a standard deviation of {model.sd:.3g}, the searches one of "
-            f"{noise:.3g}: chi-square {chi_square:.1f} with {model.dof} degrees of freedom"
-        )
-        yield make_finding("surface-lack-of-fit", "model", evidence)
+        shown = states(sd=model.sd, noise=noise, chi_square=chi_square, dof=model.dof)
+        yield make_finding("surface-lack-of-fit", "model", shown)
 
 
 def _assumed_noise(goal: SurfaceGoal, results: Sequence[SampleResult]) -> Iterator[Finding]:
@@ -392,4 +369,4 @@ def _search_findings(results: Sequence[SampleResult]) -> Iterator[Finding]:
     for result in results:
         for finding in result.found.findings:
             subject = f"{sample_text(result.sample)} {finding.subject}".strip()
-            yield Finding(finding.code, finding.severity, subject, finding.evidence, finding.remedy)
+            yield msgspec.structs.replace(finding, subject=subject, metric="")

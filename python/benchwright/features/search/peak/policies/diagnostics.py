@@ -11,8 +11,7 @@ import math
 from collections.abc import Sequence
 
 from benchwright.core.criterion import criterion_name
-from benchwright.core.results import Finding
-from benchwright.core.text import percent_text
+from benchwright.core.results import Figure, Finding, FindingFigures, states
 from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import SEARCH_SUBJECT, limits_hold, tallies
@@ -32,15 +31,13 @@ def server_findings(
     """Return the findings about the server; `seen` are the trials of `history` that are long
     enough."""
     pauses = find_pauses(goal.criteria[0], seen.trials)
-    short = ""
+    short = None
     if seen.evidence:
-        short = (
-            f"{seen.evidence}: trials of up to {seen.too_short_s:.3g} s were left out, and the next "
-            f"ones took at least {seen.least_s:.3g} s"
-        )
-    each = {
+        longest, least = Figure(seen.too_short_s, "s"), Figure(seen.least_s, "s")
+        short = states(seen=seen.evidence, longest=longest, least=least)
+    each: dict[str, str | FindingFigures | None] = {
         "throughput-drops-under-overload": throughput_drop(goal, seen.trials),
-        "server-stalls": pauses.evidence if pauses else "",
+        "server-stalls": pauses.evidence if pauses else None,
         "sheds-load": load_shedding(goal, seen.trials),
         "response-not-monotonic": not_monotonic(goal, history),
         "short-runs-contradict": short,
@@ -50,9 +47,9 @@ def server_findings(
     )
 
 
-def throughput_drop(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
-    """Return evidence that the server completed less under overload than in trials that held, or
-    ''.
+def throughput_drop(goal: PeakGoal, history: Sequence[LoadTrial]) -> FindingFigures | None:
+    """Return evidence that the server completed less under overload than in trials that held, if
+    any.
 
     An overloaded queue completes its capacity; a server that completes less has more work for each
     operation then.
@@ -78,28 +75,33 @@ def throughput_drop(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
         if drop > tuning.DROP_LEAST + tuning.CERTAIN_Z * error:
             drops.append((drop, before, low, after, high))
     if len(drops) < tuning.CONFIRMED_TRIALS:
-        return ""
+        return None
     drop, before, low, after, high = max(drops, key=lambda one: one[0])
-    return (
-        f"at {high.rate:.5g}/s it completes {after:.4g}/s, {percent_text(drop)} less than the "
-        f"{before:.4g}/s that it served at {low.rate:.5g}/s"
+    return states(
+        rate=Figure(high.rate, "1/s"),
+        after=Figure(after, "1/s"),
+        drop=Figure(drop, "%"),
+        before=Figure(before, "1/s"),
+        low=Figure(low.rate, "1/s"),
     )
 
 
-def load_shedding(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
-    """Return evidence that errors rise while the response stays flat, or ''."""
+def load_shedding(goal: PeakGoal, history: Sequence[LoadTrial]) -> FindingFigures | None:
+    """Return evidence that errors rise while the response stays flat, if any."""
     timed = [c for c in goal.criteria if c.statistic in ("mean", "percentile")]
     refusing = [t for t in history if _error_share(t) > tuning.SHEDDING_ERRORS]
     if not timed or not refusing:
-        return ""
+        return None
     flat = tuning.QUIET_LIMITS
     if any(value_share(c, t) >= flat for c in timed for t in refusing):
-        return ""
+        return None
     worst = max(refusing, key=_error_share)
     value = load_by_criterion(timed[0], [worst]).value
-    return (
-        f"at {worst.rate:.5g}/s {percent_text(_error_share(worst))} of the operations end "
-        f"in an error while the {criterion_name(timed[0])} is only {percent_text(value)} of its limit"
+    return states(
+        rate=Figure(worst.rate, "1/s"),
+        share=Figure(_error_share(worst), "%"),
+        criterion=criterion_name(timed[0]),
+        value=Figure(value, "%"),
     )
 
 
@@ -108,20 +110,23 @@ def _error_share(trial: LoadTrial) -> float:
     return trial.errors / known if known and trial.completed is not None else 0.0
 
 
-def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> str:
+def not_monotonic(goal: PeakGoal, history: Sequence[LoadTrial]) -> FindingFigures | None:
     """Return evidence that a rate fails below one that holds, each by several trials and clearly,
-    or ''."""
+    if any."""
     rates = tallies(goal.criteria, history)
     fails = next((r for r in rates if r.failed - r.held >= tuning.CONFIRMED_TRIALS), None)
     if fails is None:
-        return ""
+        return None
     apart = tuning.NEAR_RATES * fails.rate
     holds = [r for r in rates if r.rate > apart and r.held - r.failed >= tuning.CONFIRMED_TRIALS]
     if not holds:
-        return ""
+        return None
     high = holds[-1]
-    return (
-        f"a limit was exceeded in {fails.failed} of {fails.held + fails.failed} trials at "
-        f"{fails.rate:.5g}/s, and held in {high.held} of {high.held + high.failed} at "
-        f"{high.rate:.5g}/s"
+    return states(
+        failed=fails.failed,
+        fails=fails.held + fails.failed,
+        low=Figure(fails.rate, "1/s"),
+        held=high.held,
+        holds=high.held + high.failed,
+        high=Figure(high.rate, "1/s"),
     )

@@ -21,9 +21,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.core.results import Finding, Severity
-from benchwright.core.text import plural
-from benchwright.features.generators.marked_trials import LATE_MARK, late_text, neighbours_text
+from benchwright.core.results import Finding, Severity, states
+from benchwright.features.generators.marked_trials import (
+    LATE_MARK,
+    late_figures,
+    late_text,
+    neighbours_text,
+)
 from benchwright.features.load.trial import LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
@@ -136,25 +140,26 @@ def late_findings(
     )
     many_void = len(late.void) >= tuning.VOID_MOST_SHARE * len(history)
     serious = late.ended or many_void or mostly_late
-    evidence = (
-        f"the generator came late to its operations in {len(worst)} of "
-        f"{plural(len(history), 'trial')}, {late_of_limit_text(goal, worst)}"
+    shown = states(
+        "search",
+        late=len(worst),
+        trials=len(history),
+        **late_figures(worst, _least_limit_ms(goal)),
+        beside=neighbours_text(worst),
+        void=len(late.void) or None,
     )
-    if beside_it := neighbours_text(worst):
-        evidence += f"; meanwhile {beside_it}"
-    if late.void:
-        evidence += (
-            f"; {plural(len(late.void), 'trial')} exceeded a limit, perhaps only because of that, "
-            "and decided nothing"
-        )
     severity = Severity.SERIOUS if serious else None
-    return (make_finding(LATE_MARK, SEARCH_SUBJECT, evidence, severity),)
+    return (make_finding(LATE_MARK, SEARCH_SUBJECT, shown, severity),)
 
 
 def late_of_limit_text(goal: PeakGoal, trials: Sequence[LoadTrial]) -> str:
     """Return how late the generator came: `p99 up to 258 ms (limit 50 ms)`."""
+    return late_text(trials, _least_limit_ms(goal))
+
+
+def _least_limit_ms(goal: PeakGoal) -> float | None:
     limits_s = [s for s in map(limit_s, goal.criteria) if s]
-    return late_text(trials, 1e3 * min(limits_s) if limits_s else None)
+    return 1e3 * min(limits_s) if limits_s else None
 
 
 def _late_share(goal: PeakGoal, trial: LoadTrial) -> float:

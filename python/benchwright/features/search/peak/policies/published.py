@@ -21,8 +21,8 @@ from functools import lru_cache
 import msgspec
 
 from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
-from benchwright.core.results import Estimate, Finding
-from benchwright.core.text import percent_text, plural, rate_text
+from benchwright.core.results import Estimate, Figure, Finding, states
+from benchwright.core.text import percent_text, plural
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies.evidence import SEARCH_SUBJECT, counted_rate
 from benchwright.features.search.peak.policies.policy import within_bounds
@@ -608,13 +608,14 @@ def normality_findings(loads: Sequence[LoadResponse]) -> tuple[Finding, ...]:
     adjusted = p * len(tested)
     if adjusted >= NORMALITY_LEVEL:
         return ()
-    several = f", of {len(tested)} rates with as many" if len(tested) > 1 else ""
-    evidence = (
-        f"{criterion_name(load.criterion)} of {len(load.values)} trials at "
-        f"{rate_text(load.rate)}: adjusted P value {adjusted:.2g} of the Anderson-Darling test"
-        f"{several}"
+    shown = states(
+        criterion=criterion_name(load.criterion),
+        trials=len(load.values),
+        rate=Figure(load.rate, "1/s"),
+        p=adjusted,
+        rates=len(tested) if len(tested) > 1 else None,
     )
-    return (make_finding("responses-not-normal", SEARCH_SUBJECT, evidence),)
+    return (make_finding("responses-not-normal", SEARCH_SUBJECT, shown),)
 
 
 def bracket(goal: PeakGoal, loads: Sequence[LoadResponse], answer: LoadResponse) -> Estimate | None:

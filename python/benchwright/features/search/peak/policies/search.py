@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
-from benchwright.core.results import Finding, Severity
+from benchwright.core.results import Figure, Finding, Severity, states
 from benchwright.core.text import plural, rate_text
 from benchwright.features.generators.findings import OPERATIONS_MISSING, REFUSALS_UNSEEN
 from benchwright.features.generators.marked_trials import LATE_MARK
@@ -258,11 +258,10 @@ class _PeakStep(msgspec.Struct, frozen=True):
         here = [trial for trial in self.resolved.trials if trial.rate == rate]
         if len(here) < tuning.MOST_AT_ONE_RATE:
             return None
-        why = f"{len(here)} trials at {rate_text(rate)} do not decide the claim"
         spreads = "; ".join(self._spread_text(c, here) for c in self.goal.criteria)
-        evidence = f"{why}: {spreads}"
-        finding = make_finding("rate-not-decided", SEARCH_SUBJECT, evidence)
-        result = self._given_up(PeakStatus.UNDECIDED, evidence)
+        shown = states(trials=len(here), rate=Figure(rate, "1/s"), spreads=spreads)
+        finding = make_finding("rate-not-decided", SEARCH_SUBJECT, shown)
+        result = self._given_up(PeakStatus.UNDECIDED, finding.evidence)
         return msgspec.structs.replace(result, findings=(finding, *result.findings))
 
     def _spread_text(self, criterion: Criterion, trials: Sequence[LoadTrial]) -> str:
@@ -330,12 +329,13 @@ class _PeakStep(msgspec.Struct, frozen=True):
         )
         if wrong is None:
             return None
-        evidence = (
-            f"{criterion_name(criterion)} is "
-            f"{criterion_value_text(criterion, wrong.middle)} at {rate_text(wrong.rate)}, below "
-            f"the answer {rate_text(result.peak_rate)}"
+        shown = states(
+            criterion=criterion_name(criterion),
+            value=criterion_value_text(criterion, wrong.middle),
+            rate=Figure(wrong.rate, "1/s"),
+            answer=Figure(result.peak_rate, "1/s"),
         )
-        return make_finding("answer-against-curve", SEARCH_SUBJECT, evidence)
+        return make_finding("answer-against-curve", SEARCH_SUBJECT, shown)
 
     def _failed(self, trial: LoadTrial) -> ClaimResult:
         detail = (
@@ -413,14 +413,12 @@ def _rough_finding(result: ClaimResult) -> tuple[Finding, ...]:
     within = 1 + tuning.ROUGH_ANSWER
     if rate / within <= low and high <= rate * within:
         return ()
-    where = "anywhere"
-    if interval is not None:
-        where = f"anywhere between {low:.5g} and {high:.5g}/s, or beyond"
-    evidence = (
-        f"the search ended before its claim held: the peak may be {where}, so the answer "
-        f"{rate_text(rate)} is rough"
+    shown = states(
+        low=None if interval is None else low,
+        high=None if interval is None else high,
+        rate=Figure(rate, "1/s"),
     )
-    return (make_finding("answer-rough", SEARCH_SUBJECT, evidence),)
+    return (make_finding("answer-rough", SEARCH_SUBJECT, shown),)
 
 
 def _without_extrapolation(result: ClaimResult, trials: Sequence[LoadTrial]) -> ClaimResult:

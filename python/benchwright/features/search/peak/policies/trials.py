@@ -17,8 +17,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from benchwright.core.results import Finding
-from benchwright.core.text import percent_text, plural, was
+from benchwright.core.results import Figure, Finding, states
 from benchwright.features.generators.findings import OPERATIONS_MISSING, mark_findings
 from benchwright.features.generators.marked_trials import LATE_MARK
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
@@ -143,14 +142,14 @@ def _behind_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     if not trials:
         return ()
     worst = min(trials, key=lambda trial: trial.offered_rate / trial.rate)
-    share = 100 * worst.offered_rate / worst.rate
-    evidence = (
-        f"in {plural(len(trials), 'trial')} less than {percent_text(tuning.BEHIND_SHARE)} of the "
-        "rate was "
-        f"offered; the worst offered {worst.offered_rate:.5g}/s of {worst.rate:.5g}/s "
-        f"({share:.0f} %)"
+    shown = states(
+        trials=len(trials),
+        least=Figure(tuning.BEHIND_SHARE, "%"),
+        offered=Figure(worst.offered_rate, "1/s"),
+        rate=Figure(worst.rate, "1/s"),
+        share=Figure(worst.offered_rate / worst.rate, "%"),
     )
-    return (make_finding("generator-behind", SEARCH_SUBJECT, evidence),)
+    return (make_finding("generator-behind", SEARCH_SUBJECT, shown),)
 
 
 def _overload_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
@@ -159,12 +158,14 @@ def _overload_finding(trials: Sequence[LoadTrial]) -> tuple[Finding, ...]:
         return ()
     by_rate = sorted(trials, key=lambda trial: trial.rate)
     rates = list(dict.fromkeys(f"{trial.rate:.5g}" for trial in by_rate))
-    what = "the trial"
-    if len(rates) > 1:
-        what = f"at {len(rates)} rates, up to {rates[-1]}/s, the trial"
-    evidence = f"{what} failed twice in a row ({by_rate[0].failure}) and lower rates worked"
+    several = len(rates) > 1
+    shown = states(
+        rates=len(rates) if several else None,
+        highest=by_rate[-1].rate if several else None,
+        failure=by_rate[0].failure,
+    )
     subject = f"{SEARCH_SUBJECT} rate {rates[0]}/s"
-    return (make_finding("failure-counted-as-overload", subject, evidence),)
+    return (make_finding("failure-counted-as-overload", subject, shown),)
 
 
 def _failure_finding(resolved: ResolvedHistory, trials: int) -> tuple[Finding, ...]:
@@ -172,8 +173,8 @@ def _failure_finding(resolved: ResolvedHistory, trials: int) -> tuple[Finding, .
     single = resolved.failures - 2 * overloads - 2 * fatal
     if single <= 0:
         return ()
-    evidence = f"{single} of {plural(trials, 'trial')} failed and {was(single)} run again"
-    return (make_finding("probe-failed", SEARCH_SUBJECT, evidence),)
+    shown = states(again=single, trials=trials)
+    return (make_finding("probe-failed", SEARCH_SUBJECT, shown),)
 
 
 def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
