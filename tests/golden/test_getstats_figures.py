@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.report.stats_document import InputSection, compose_report
 from benchwright.stats.aggregate import summarise
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.predicate import overhead_percent
@@ -95,7 +95,7 @@ def test_the_papers_warning_belongs_to_its_smallest_value() -> None:
 def test_data_with_the_printed_statistics_print_the_papers_lines(figure: str) -> None:
     data = json.loads((HERE / "figures.json").read_text())[figure]
     entries = [
-        StatsInput(name, tuple(summarise(q, values) for q, values in quantities.items()))
+        InputSection(name, tuple(summarise(q, values) for q, values in quantities.items()))
         for name, quantities in data.items()
     ]
     found = [line.split() for line in render_stats(compose_report(entries), "table").splitlines()]
@@ -114,7 +114,7 @@ def test_data_with_the_printed_statistics_print_the_papers_lines(figure: str) ->
 def test_the_table_looks_like_the_papers() -> None:
     """Figure 2's own spacing for its widest line: one space between full columns."""
     data = json.loads((HERE / "figures.json").read_text())["figure2"]["ext2:1.res"]
-    entry = StatsInput("ext2:1.res", tuple(summarise(q, values) for q, values in data.items()))
+    entry = InputSection("ext2:1.res", tuple(summarise(q, values) for q, values in data.items()))
     assert render_stats(compose_report([entry]), "table") == (
         "ext2:1.res\n"
         "NAME      COUNT   MEAN MEDIAN    LOW   HIGH    MIN    MAX  SDEV%    HW%\n"

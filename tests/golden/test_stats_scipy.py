@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.report.stats_document import InputSection, compose_report
 from benchwright.stats.aggregate import summarise
 from benchwright.stats.intervals import t_quantile
 from benchwright.stats.moments import z_scores
@@ -69,7 +69,7 @@ def test_quantiles(degrees: int, confidence: float) -> None:
 
 def test_percentages_of_the_mean_and_overheads() -> None:
     entries = [
-        StatsInput(name, (summarise("elapsed", SAMPLES[name]),)) for name in ("ties", "skewed")
+        InputSection(name, (summarise("elapsed", SAMPLES[name]),)) for name in ("ties", "skewed")
     ]
     first, second = (section.lines[0] for section in compose_report(entries).sections)
     ties, skewed = np.array(SAMPLES["ties"]), np.array(SAMPLES["skewed"])

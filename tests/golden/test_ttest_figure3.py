@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
+from benchwright.report.stats_document import InputSection, StatsReport, compose_report
 from benchwright.stats.aggregate import summarise
 from benchwright.stats.input_comparison import (
     QuantityComparison,
@@ -50,7 +50,7 @@ def document(
     }
     inputs |= {name: {"elapsed": np.array(values)} for name, values in more.items()}
     entries = [
-        StatsInput(
+        InputSection(
             name,
             tuple(
                 summarise(q, v, label=q.title(), confidence=confidence)

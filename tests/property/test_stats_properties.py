@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchwright.core.observation import MeasurementBlock
 from benchwright.findings.examine import compute_findings
 from benchwright.findings.result import TestResult
-from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.report.stats_document import InputSection, compose_report
 from benchwright.stats.aggregate import aggregate_trial, summarise, trials_of_blocks
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import moments, z_scores
@@ -93,7 +93,7 @@ def test_any_rows_can_be_reported_in_any_form(blocks: list[MeasurementBlock]) ->
     from benchwright.stats.aggregate import summarise_trials
 
     trials = trials_of_blocks("x", blocks)
-    entry = StatsInput("x", summarise_trials(trials))
+    entry = InputSection("x", summarise_trials(trials))
     document = compose_report(
         [entry, entry], compute_findings(TestResult("x", whole_trials=trials))
     )

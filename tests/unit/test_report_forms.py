@@ -14,7 +14,7 @@ from benchwright.core.plan import StopDecision
 from benchwright.findings.codes import make_finding
 from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.stats_document import (
-    StatsInput,
+    InputSection,
     StatsNotice,
     StatsReport,
     compose_report,
@@ -35,8 +35,8 @@ def document() -> StatsReport:
     findings = [make_finding("command-failed", "b", "`x` exited\nwith status 1")]
     return compose_report(
         [
-            StatsInput("a", (first,), StopDecision("count", "3 epochs")),
-            StatsInput("b", (second, alone)),
+            InputSection("a", (first,), StopDecision("count", "3 epochs")),
+            InputSection("b", (second, alone)),
         ],
         findings,
     )
@@ -108,7 +108,7 @@ def test_figures_too_small_or_too_large_for_three_decimals_do_not_vanish() -> No
 
 def test_small_values_are_shown_with_four_digits_of_the_largest() -> None:
     (section,) = compose_report(
-        [StatsInput("t", (summarise("elapsed", [0.00121, 0.00119]),))]
+        [InputSection("t", (summarise("elapsed", [0.00121, 0.00119]),))]
     ).sections
     assert row_cells(section.lines[0])[2:4] == ["0.001200", "0.001200"]
 
@@ -167,7 +167,7 @@ def test_the_dump_is_raw() -> None:
 def test_factors_are_the_last_columns_of_csv_and_dump() -> None:
     summary = summarise("elapsed", [1.0, 2.0])
     sample = (("level", "3"), ("count", "7"))
-    entries = [StatsInput("a", (summary,), sample=sample), StatsInput("b", (summary,))]
+    entries = [InputSection("a", (summary,), sample=sample), InputSection("b", (summary,))]
     head, first, second = csv.reader(io.StringIO(render_stats(compose_report(entries), "csv")))
     assert head == [*CSV_COLUMNS, "level", "factor:count"]
     assert (first[-2:], second[-2:]) == (["3", "7"], ["", ""])

@@ -12,7 +12,7 @@ from benchwright.core.observation import TrialEnding
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import answer_of
-from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
+from benchwright.report.stats_document import InputSection, StatsNotice, StatsReport, compose_report
 from benchwright.results.stats import StudyAnswer
 from benchwright.stats.aggregate import summarise
 from benchwright.views.stats import render_readable, render_stats
@@ -22,9 +22,9 @@ DRIFT = Finding("drift", Severity.WARNING, "a", "elapsed rises (details)", "find
 
 
 def report(*notices: StatsNotice) -> StatsReport:
-    def entry(name: str, factor: float) -> StatsInput:
+    def entry(name: str, factor: float) -> InputSection:
         times = [factor * value for value in (0.010, 0.012, 0.011)]
-        return StatsInput(
+        return InputSection(
             name,
             (
                 summarise("elapsed", times, label="Elapsed", unit="s"),
@@ -88,7 +88,7 @@ def test_a_constant_is_one_line_below_the_tables() -> None:
 def test_a_constant_is_exact_unless_it_was_computed(
     name: str, value: float, unit: str, shown: str
 ) -> None:
-    entry = StatsInput("a", (summarise(name, [value] * 3, label=name, unit=unit),))
+    entry = InputSection("a", (summarise(name, [value] * 3, label=name, unit=unit),))
     lines = lines_of(compose_report([entry], []))
     assert lines == [f"{name} is {shown} in every trial"]
 
@@ -120,7 +120,7 @@ def test_an_empty_report_is_empty() -> None:
 
 def test_a_wait_below_zero_is_printed_as_zero_and_stored_as_measured() -> None:
     wait = summarise("wait", [-0.004, 0.002, 0.005], label="Wait", unit="s")
-    document = compose_report([StatsInput("a", (wait,))])
+    document = compose_report([InputSection("a", (wait,))])
     (row,) = [line.split() for line in lines_of(document) if line.startswith("Wait")]
     assert "0.00" in row
     assert not any(cell.startswith("-") for cell in row)

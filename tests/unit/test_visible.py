@@ -37,7 +37,7 @@ from benchwright.report.answer import finding_groups
 from benchwright.report.documents import FindingEntry, encode
 from benchwright.report.parts import finding_line, stop_line
 from benchwright.report.plan import plan_lines
-from benchwright.report.stats_document import StatsInput, StatsNotice, StatsReport, compose_report
+from benchwright.report.stats_document import InputSection, StatsNotice, StatsReport, compose_report
 from benchwright.run.notices import send_notice
 from benchwright.stats.aggregate import summarise
 from benchwright.suite.plan import PlannedStep
@@ -155,7 +155,7 @@ def evil_document() -> StatsReport:
     name = f"| <b>`x`</b> & [a](b)\n\r{EVIL}"
     one = summarise("elapsed", [1.0, 2.0, 3.0], label=name, unit="s")
     return compose_report(
-        [StatsInput(name, (one,)), StatsInput("b", (one,))],
+        [InputSection(name, (one,)), InputSection("b", (one,))],
         [Finding("`code`\n| x", Severity.WARNING, name, f"* {name}")],
         notices=[StatsNotice(name, f"High.\n{name}")],
     )
@@ -199,7 +199,7 @@ def test_latex_takes_no_command_from_names_and_a_comment_is_a_line() -> None:
 def test_a_row_of_latex_does_not_begin_with_an_option_of_the_one_before() -> None:
     one = summarise("elapsed", [1.0], label="[2cm]")
     star = summarise("ops", [1.0], label="*")
-    lines = render_stats(compose_report([StatsInput("t", (one, star))]), "latex").splitlines()
+    lines = render_stats(compose_report([InputSection("t", (one, star))]), "latex").splitlines()
     assert any(line.startswith("{[}2cm{]} &") for line in lines)
     assert any(line.startswith("{*} &") for line in lines)
 

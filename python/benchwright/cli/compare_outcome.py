@@ -88,7 +88,7 @@ def print_comparison_outcome(
                 measured_commands((one.name, one.trials) for one in opened.tests),
             ),
             "\n".join(failure_lines(outcome, opened.tests)),
-            *outcome_blocks(outcome, opened.tests),
+            *outcome_blocks(outcome),
             "\n".join(map(visible, differences)),
         ]
     )

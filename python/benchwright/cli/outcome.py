@@ -15,19 +15,17 @@ from benchwright.cli.terminal import painter, report_width, table_width
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import shell_text, visible_lines
-from benchwright.report.answer import FindingGroup, SessionAnswer, answer_entries, answer_of
+from benchwright.report.answer import FindingGroup, Results, SessionAnswer, answer_entries
 from benchwright.report.comparison import comparison_entry
 from benchwright.report.observed import failure_entry, observed_entry, observed_lines, output_entry
 from benchwright.report.parts import failure_text
-from benchwright.report.stats_document import StatsInput, StatsReport, compose_report
-from benchwright.stats.aggregate import summarise_trials
-from benchwright.study.contents import StoredDefault, stored_baseline, stored_defaults
+from benchwright.report.stats_document import compose_report, section_of, table_of
+from benchwright.study.journal import StoredSession
 from benchwright.views.terminal import finding_paragraphs, group_lines, wrapped
 from benchwright.views.tests import answer_lines, groups_to_print
 
 if TYPE_CHECKING:
     from benchwright.core.comparison import ComparisonResult
-    from benchwright.findings.result import TestResult
     from benchwright.run.runner import SessionResult
     from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
@@ -40,110 +38,75 @@ T = TypeVar("T")
 class Outcome(msgspec.Struct, frozen=True):
     """What a session of tests found, and how it is shown."""
 
+    results: Results
     answer: SessionAnswer
-    named: tuple[tuple[str, Finding], ...]
-    """The findings, each with the short name of its test; an empty one for the session's."""
-    study: Path
     here: Path
     """Where the user called bw: paths are shown relative to it."""
     verbose: bool
-    defaults: tuple[StoredDefault, ...]
-    """Of the session's options, from configuration files."""
+
+    @property
+    def place(self) -> str:
+        """The study, as it is shown."""
+        return shown_path(self.results.path, self.here)
 
 
 def outcome_of(
-    ended: SessionResult,
-    tests: Sequence[RunningTest],
-    info: SessionInfo,
-    here: Path,
-    *,
-    verbose: bool,
+    ended: SessionResult, session: Session, info: SessionInfo, here: Path, *, verbose: bool
 ) -> Outcome:
     """Return the outcome of a session that has just ended."""
     assert ended.findings is not None
     found, verdict = ended.findings, ended.verdict
-    inputs = [test.result(found.tests.get(test.key, ())) for test in tests]
     compared = (one for group in found.comparisons.values() for one in group)
-    about = (*found.session, *compared)
-    answer = answer_of(
-        inputs, about, status=verdict.status, detail=verdict.detail, baseline=stored_baseline(info)
+    results = Results(
+        path=ended.ledger.study.path,
+        session=StoredSession(ended.ledger.session, info, verdict.status, verdict.detail),
+        started_ns=info.started_ns,
+        tests=tuple(test.result(found.tests.get(test.key, ())) for test in session.tests),
+        about_session=(*found.session, *compared),
+        comparisons=tuple(one.result for one in session.comparisons if one.result is not None),
     )
-    return Outcome(
-        answer,
-        named_findings(answer, inputs, about),
-        ended.ledger.study.path,
-        here,
-        verbose,
-        stored_defaults(info),
-    )
-
-
-def named_findings(
-    answer: SessionAnswer, inputs: Sequence[TestResult], about: Sequence[Finding]
-) -> tuple[tuple[str, Finding], ...]:
-    """Return the findings with the short names of their tests; `about` concern no single test."""
-    tests = zip(answer.tests, inputs, strict=True)
-    of_tests = ((test.name, one) for test, given in tests for one in given.findings or ())
-    return (*(("", one) for one in about), *of_tests)
-
-
-def document_of(
-    tests: list[RunningTest], findings: Sequence[Finding], answer: SessionAnswer
-) -> StatsReport:
-    """Return the report of a session's tests; overheads are relative to the test that ratios of the
-    answer refer to."""
-    entries: list[StatsInput] = []
-    for test in tests:
-        specs = test.plan.metrics if test.plan else ()
-        entries.append(
-            StatsInput(
-                test.name,
-                summarise_trials(test.trials, specs, observed=test.observed),
-                stop=test.stop,
-                sample=test.plan.sample if test.plan else (),
-                threads=test.plan.threads if test.plan else None,
-            )
-        )
-    return compose_report(entries, findings, baseline=answer.reference_place)
+    return Outcome(results, results.answer(), here, verbose)
 
 
 def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, json: bool) -> None:
     """Print the outcome of a suite: one JSON document, or the table, sentences and findings."""
     assert ended.findings is not None
-    verdict, study, tests = ended.verdict, ended.ledger.study, session.tests
-    comparisons = [one.result for one in session.comparisons if one.result is not None]
+    verdict, results, tests = ended.verdict, outcome.results, session.tests
+    assert results.session is not None
     if json:
         from benchwright.report.documents import FindingEntry, encode, entries
         from benchwright.report.run import RunDocument
         from benchwright.report.stats_json import input_entry
+        from benchwright.study.contents import stored_defaults
 
-        document = document_of(tests, ended.findings.all, outcome.answer)
+        sections = [section_of(one, table_of(one)) for one in results.tests]
+        report = compose_report(sections, baseline=outcome.answer.reference_place)
         answer = RunDocument(
-            study=str(study.path),
-            session=ended.ledger.session,
+            study=str(results.path),
+            session=results.session.number,
             status=verdict.status,
             detail=verdict.detail,
             exit_status=verdict.exit_status,
-            defaults=outcome.defaults or UNSET,
-            tests=tuple(map(input_entry, document.sections)),
+            defaults=stored_defaults(results.session.info) or UNSET,
+            tests=tuple(map(input_entry, report.sections)),
             answers=answer_entries(outcome.answer),
-            comparisons=tuple(map(comparison_entry, comparisons)) or UNSET,
+            comparisons=tuple(map(comparison_entry, results.comparisons)) or UNSET,
             **observed_members(tests),
-            findings=entries(FindingEntry, document.findings),
+            findings=entries(FindingEntry, results.findings),
             finding_groups=outcome.answer.groups,
         )
         sys.stdout.write(encode(answer))
         return
     paint = painter(sys.stdout)
-    ran = [(test.name, test.trials) for test in tests]
-    session_number = ended.ledger.session
-    report = document_text_of(study.path, session_number, ran, verbose=outcome.verbose)
-    lines = report.splitlines() or answer_lines(outcome.answer, report_width(), paint)
+    ran = [(test.name, test.trials) for test in results.tests]
+    number = results.session.number
+    text = document_text_of(results.path, number, ran, verbose=outcome.verbose)
+    lines = text.splitlines() or answer_lines(outcome.answer, report_width(), paint)
     print_blocks(
         [
             "\n".join([*lines, *failure_lines(outcome, tests)]),
-            *_comparison_blocks(comparisons),
-            *outcome_blocks(outcome, tests),
+            *_comparison_blocks(results.comparisons),
+            *outcome_blocks(outcome),
         ]
     )
     print_end(outcome, verdict, tests)
@@ -177,25 +140,26 @@ def _comparison_blocks(comparisons: Sequence[ComparisonResult]) -> Iterator[str]
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:
     """Yield the last lines of stderr of the first failed trial of each test."""
-    study = shown_path(outcome.study, outcome.here)
     for answer, test in zip(outcome.answer.tests, tests, strict=True):
         if (failed := _failed(test)) is not None:
-            yield failure_text(answer.name, failed, study).rstrip("\n")
+            yield failure_text(answer.name, failed, outcome.place).rstrip("\n")
 
 
-def outcome_blocks(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:
+def outcome_blocks(outcome: Outcome) -> Iterator[str]:
     """Yield what follows the answer: the findings and the observations."""
-    place = shell_text([shown_path(outcome.study, outcome.here)])
+    place = shell_text([outcome.place])
     yield findings_text(
         groups_to_print(outcome.answer),
-        outcome.named,
+        outcome.results.named_findings(outcome.answer),
         len(outcome.answer.tests),
         more=f"evidence and remedies: bw stats -v {place}; what limited it: bw why {place}",
         verbose=outcome.verbose,
         noun="arm" if all(test.is_arm for test in outcome.answer.tests) else "test",
     )
     yield "\n".join(
-        line for test in tests for line in observed_lines(test.name, test.trials, test.recorded)
+        line
+        for test in outcome.results.tests
+        for line in observed_lines(test.name, test.trials, test.recorded)
     )
 
 
@@ -236,7 +200,7 @@ def print_end(outcome: Outcome, verdict: SessionVerdict, tests: Sequence[Running
     The command of the failed trial that ended it is left out, because the sentence of its test has
     it; on a terminal also how it failed.
     """
-    place = shown_path(outcome.study, outcome.here)
+    place = outcome.place
     detail = verdict.detail
     cut = [(test.name, test.cut) for test in tests if test.cut is not None]
     if verdict.status == "failed" and cut:

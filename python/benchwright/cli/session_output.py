@@ -84,9 +84,8 @@ class ProgramOutput(TerminalOutput):
     def _outcome(self, ended: SessionResult) -> Outcome:
         from benchwright.cli.outcome import outcome_of
 
-        experiment, verbose = self._experiment, self._verbose
-        tests = experiment.session.tests
-        return outcome_of(ended, tests, experiment.info, self._here, verbose=verbose)
+        session, info = self._experiment.session, self._experiment.info
+        return outcome_of(ended, session, info, self._here, verbose=self._verbose)
 
     def _print(self, ended: SessionResult) -> None:
         session = self._experiment.session

@@ -25,7 +25,7 @@ from benchwright.findings.result import TestResult
 from benchwright.page.document import ReportPart
 from benchwright.page.origin import data_section, facts_table
 from benchwright.page.tests import answered_part, results_section, tests_section
-from benchwright.results.stored import Results
+from benchwright.report.answer import Results
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.views.blocks import Cell, Column, Number, Section, TableBlock, Words
 from benchwright.views.figures import number_of, scale_of

@@ -13,12 +13,12 @@ from benchwright.core.text import moment_text, plural
 from benchwright.core.untrusted import one_line, shell_text, visible
 from benchwright.findings.environment import difference, side_texts
 from benchwright.page.document import ReportPart
-from benchwright.report.answer import SessionAnswer, visit_text
+from benchwright.report.answer import Results, SessionAnswer, visit_text
 from benchwright.report.documents import encode
 from benchwright.report.env import GROUPS, shown_value, taken_text
-from benchwright.report.stats_document import StatsInput, compose_report
+from benchwright.report.stats_document import compose_report, section_of
 from benchwright.report.stats_json import stats_document
-from benchwright.results.stored import Results, shown_quantities, shown_summaries
+from benchwright.results.stored import shown_quantities, shown_summaries
 from benchwright.study.contents import stored_defaults
 from benchwright.study.journal import StoredSession
 from benchwright.views.blocks import (
@@ -322,15 +322,6 @@ def trials_csv(stored: Results) -> str:
 
 def stats_json(stored: Results, baseline: int) -> str:
     """Return the document of `bw stats --json` about the tests."""
-    entries = [
-        StatsInput(
-            test.name,
-            shown_summaries(test),
-            stop=test.stop,
-            sample=test.sample,
-            threads=test.threads,
-        )
-        for test in stored.tests
-    ]
-    report = compose_report(entries, stored.findings, baseline=baseline)
+    sections = [section_of(test, shown_summaries(test)) for test in stored.tests]
+    report = compose_report(sections, stored.findings, baseline=baseline)
     return compact_json(encode(stats_document(report)))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from benchwright.core.observation import Trial, TrialEnding, profiles_of
-from benchwright.core.results import Estimate, Finding, Summary
+from benchwright.core.results import Estimate, Summary
 from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.findings.explanation import explain_test
@@ -26,6 +26,7 @@ from benchwright.page.trial_charts import (
 from benchwright.page.trial_documents import StoredDocument, document_sections, stored_documents
 from benchwright.page.why import why_section
 from benchwright.report.answer import (
+    Results,
     SessionAnswer,
     TestAnswer,
     answer_sentence,
@@ -34,7 +35,7 @@ from benchwright.report.answer import (
     unseen_text,
 )
 from benchwright.report.stats_document import quantity_line
-from benchwright.results.stored import Results, read_results, shown_quantities, shown_summaries
+from benchwright.results.stored import read_results, shown_quantities, shown_summaries
 from benchwright.study.journal import StoredSession, Study
 from benchwright.views.blocks import (
     Block,
@@ -146,7 +147,7 @@ def answered_part(
         tone=_verdict_tone(stored),
         output=tuple(_output_of_failures(stored)),
         tiles=tuple(_tiles(stored, answer, documents)),
-        findings=finding_lines(answer.groups, _named_findings(stored, answer)),
+        findings=finding_lines(answer.groups, stored.named_findings(answer)),
         sections=tuple(sections),
     )
 
@@ -156,15 +157,6 @@ def _verdict_tone(stored: Results) -> Tone:
     tone = TONES.get(stored.status, "plain")
     gates = tone_of_gates(stored.comparisons)
     return gates if gates and tone == "good" else tone
-
-
-def _named_findings(stored: Results, answer: SessionAnswer) -> Iterator[tuple[str, Finding]]:
-    """Yield each finding with the short name of its test."""
-    for finding in stored.about_session:
-        yield "", finding
-    for test, row in zip(stored.tests, answer.tests, strict=True):
-        for finding in test.findings or ():
-            yield row.name, finding
 
 
 # -- The answer in the first screen ----------------------------------------------------

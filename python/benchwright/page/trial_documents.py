@@ -20,8 +20,8 @@ from benchwright.study.logs import read_output
 if TYPE_CHECKING:
     from benchwright.core.observation import Trial
     from benchwright.findings.result import TestResult
+    from benchwright.report.answer import Results
     from benchwright.report.charts.sheet import Sheet
-    from benchwright.results.stored import Results
     from benchwright.views.blocks import Section, Tile
     from benchwright.views.terminal import Paint
 

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
+from benchwright.core.comparison import ComparisonResult
+from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import FAILED_ENDINGS, Trial, TrialEnding
 from benchwright.core.plan import Pairs, StoppingRule, UntilPrecise, usual_direction
 from benchwright.core.results import UNSEEN_SIZE, Alternative, Estimate, Finding, Severity, SlowRuns
@@ -39,6 +42,8 @@ from benchwright.findings.sanity import kind_of
 from benchwright.findings.sentence import range_sentence, sentence, sizes
 from benchwright.report.documents import EstimateEntry, entry
 from benchwright.report.parts import ending_text
+from benchwright.study.contents import stored_baseline
+from benchwright.study.journal import StoredSession
 
 # -- The answer ------------------------------------------------------------------------
 
@@ -179,6 +184,59 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def reference_place(self) -> int:
         """The index of the test that overheads refer to: the reference, else the first test."""
         return 0 if self.reference is None else self.tests.index(self.reference)
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of a session of tests, or of a file that another tool or a user wrote."""
+
+    id: str = ""
+    """Prefix of its ids on a page."""
+    path: Path
+    session: StoredSession | None
+    """None for a file."""
+    started_ns: int
+    """When it was measured, as far as that is known [ns since 1970]."""
+    tests: tuple[TestResult, ...]
+    """Each with its findings."""
+    about_session: tuple[Finding, ...]
+    """Findings that concern no single test."""
+    comparisons: tuple[ComparisonResult, ...] = ()
+    machines: tuple[MachineCapture, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """How the session ended; a file is complete."""
+        return "complete" if self.session is None else self.session.status
+
+    @property
+    def detail(self) -> str:
+        """How the session ended, in detail."""
+        return "" if self.session is None else self.session.detail
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings: about the session, then about each test."""
+        return (*self.about_session, *(f for test in self.tests for f in test.findings or ()))
+
+    def answer(self) -> SessionAnswer:
+        """Return the answer of each test, as every report shows it."""
+        return answer_of(
+            self.tests,
+            self.about_session,
+            status=self.status,
+            detail=self.detail,
+            baseline=FIRST if self.session is None else stored_baseline(self.session.info),
+        )
+
+    def named_findings(self, answer: SessionAnswer) -> tuple[tuple[str, Finding], ...]:
+        """Return all findings with the short names that the answer has for their tests; empty for
+        those that concern no single test."""
+        of_tests = (
+            (row.name, finding)
+            for row, test in zip(answer.tests, self.tests, strict=True)
+            for finding in test.findings or ()
+        )
+        return (*(("", finding) for finding in self.about_session), *of_tests)
 
 
 def answer_of(

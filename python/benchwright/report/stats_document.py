@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,7 +13,8 @@ from benchwright.core.plan import Pairs, StopDecision
 from benchwright.core.results import Finding, Summary
 from benchwright.core.text import more_text
 from benchwright.core.untrusted import one_line
-from benchwright.stats.aggregate import MetricColumn
+from benchwright.findings.result import TestResult
+from benchwright.stats.aggregate import MetricColumn, summarise_columns
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import Z_THRESHOLD, standard_scores
 from benchwright.stats.predicate import overhead_percent, percent_of_mean
@@ -41,14 +43,21 @@ class QuantityLine(msgspec.Struct, frozen=True):
     lacks the quantity in this unit or its mean is 0."""
 
 
-class InputSection(msgspec.Struct, frozen=True):
+class InputSection(msgspec.Struct, frozen=True, dict=True):
     """One input: a test of a study, or a file."""
 
     name: str
-    lines: tuple[QuantityLine, ...]
+    summaries: tuple[Summary, ...]
     stop: StopDecision | None = None
     sample: Pairs = ()
     threads: int | None = None
+    means: Mapping[tuple[str, str], float] | None = None
+    """Of the baseline, by quantity and unit; None for the baseline itself."""
+
+    @cached_property
+    def lines(self) -> tuple[QuantityLine, ...]:
+        """Its quantities, with percentages of the mean and overheads against the baseline."""
+        return tuple(quantity_line(summary, self.means) for summary in self.summaries)
 
 
 class StatsNotice(msgspec.Struct, frozen=True):
@@ -75,18 +84,21 @@ class StatsReport(msgspec.Struct, frozen=True):
     """The answer of each input that is a whole test of a study, by the input's name."""
 
 
-class StatsInput(msgspec.Struct, frozen=True):
-    """The caller's data about one input."""
+def section_of(test: TestResult, summaries: Sequence[Summary]) -> InputSection:
+    """Return the section of a test with these rows."""
+    return InputSection(test.name, tuple(summaries), test.stop, test.sample, test.threads)
 
-    name: str
-    summaries: tuple[Summary, ...]
-    stop: StopDecision | None = None
-    sample: Pairs = ()
-    threads: int | None = None
+
+def table_of(
+    test: TestResult, *, everything: bool = False, confidence: float = 0.95
+) -> tuple[Summary, ...]:
+    """Return the rows of a test's table; `everything`: those of getrusage too."""
+    names = test.rules.shown((*test.columns, *test.rules.declared), everything=everything)
+    return summarise_columns(test.columns, names, test.rules, confidence)
 
 
 def compose_report(
-    entries: Sequence[StatsInput],
+    sections: Sequence[InputSection],
     findings: Sequence[Finding] = (),
     *,
     notices: Sequence[StatsNotice] = (),
@@ -94,27 +106,18 @@ def compose_report(
     confidence: float = 0.95,
     comparisons: Sequence[InputComparison] = (),
 ) -> StatsReport:
-    """Return the report, with percentages of the mean and overheads against a baseline.
+    """Return the report, with overheads against the section at the index `baseline`.
 
-    `baseline` is the index of an entry. Without entries the report is empty.
+    Without sections the report is empty.
     """
-    base = entries[baseline].summaries if entries else ()
+    base = sections[baseline].summaries if sections else ()
     means = {(s.name, s.unit): s.mean for s in base}
-    sections = tuple(
-        InputSection(
-            name=entry.name,
-            lines=tuple(
-                quantity_line(summary, None if place == baseline else means)
-                for summary in entry.summaries
-            ),
-            stop=entry.stop,
-            sample=entry.sample,
-            threads=entry.threads,
-        )
-        for place, entry in enumerate(entries)
+    compared = tuple(
+        section if place == baseline else msgspec.structs.replace(section, means=means)
+        for place, section in enumerate(sections)
     )
     return StatsReport(
-        sections, tuple(findings), tuple(notices), baseline, confidence, tuple(comparisons)
+        compared, tuple(findings), tuple(notices), baseline, confidence, tuple(comparisons)
     )
 
 

@@ -25,12 +25,13 @@ from benchwright.report.answer import (
 )
 from benchwright.report.stats_document import (
     PERL_DIGITS,
-    StatsInput,
+    InputSection,
     StatsNotice,
     StatsReport,
     StatsWords,
     compose_report,
     high_z_scores,
+    section_of,
 )
 from benchwright.results.inputs import why_left_out
 from benchwright.results.stats_request import StatsRequest
@@ -142,7 +143,7 @@ def _apart(inputs: Sequence[TestResult], baseline: int) -> tuple[Finding, ...]:
 class _Reported(msgspec.Struct, frozen=True):
     """The part of the report about one input."""
 
-    entry: StatsInput
+    entry: InputSection
     findings: tuple[Finding, ...]
     notices: list[StatsNotice]
     sample: dict[str, tuple[float, ...]]
@@ -175,13 +176,7 @@ def _reported(parsed_input: TestResult, request: StatsRequest, words: StatsWords
     questions = Questions(least_changes=request.least_changes, rules=request.rules)
     present = [found[name] for name in shown if name in found]
     return _Reported(
-        StatsInput(
-            parsed_input.name,
-            summaries,
-            parsed_input.stop,
-            parsed_input.sample,
-            parsed_input.threads,
-        ),
+        section_of(parsed_input, summaries),
         (*parsed_input.session_findings, *findings_about(parsed_input, questions)),
         [
             *high_z_scores(

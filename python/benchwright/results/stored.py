@@ -1,76 +1,31 @@
-"""The results of a session or a file, read once: pages, exports, `bw show` and data frames are
+"""Reads the results of stored sessions: pages, exports, `bw show`, histories and data frames are
 functions of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.errors import argument_error
-from benchwright.core.machine import MachineCapture
 from benchwright.core.plan import StopDecision
-from benchwright.core.results import Finding, Summary
+from benchwright.core.results import Summary
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.findings.examine import findings_about
 from benchwright.findings.result import TestResult
-from benchwright.report.answer import FIRST, SessionAnswer, answer_of
+from benchwright.report.answer import Results
 from benchwright.report.compared_blocks import paired_blocks
 from benchwright.stats.aggregate import summarise_columns
-from benchwright.study.contents import NULL_KIND, machines_of, stored_baseline, tests_of
+from benchwright.study.contents import NULL_KIND, machines_of, tests_of
 from benchwright.study.database import reporting_damage
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import is_comparison_result
 from benchwright.study.parsers.study import parsed_test
 from benchwright.suite.comparison import ComparisonRequest, rule_from_request
-
-
-class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a session of tests, or of a file that another tool or a user wrote."""
-
-    id: str = ""
-    """Prefix of its ids on a page."""
-    path: Path
-    session: StoredSession | None
-    """None for a file."""
-    started_ns: int
-    """When it was measured, as far as that is known [ns since 1970]."""
-    tests: tuple[TestResult, ...]
-    """Each with its findings."""
-    about_session: tuple[Finding, ...]
-    """Findings that concern no single test."""
-    comparisons: tuple[ComparisonResult, ...] = ()
-    machines: tuple[MachineCapture, ...] = ()
-
-    @property
-    def status(self) -> str:
-        """How the session ended; a file is complete."""
-        return "complete" if self.session is None else self.session.status
-
-    @property
-    def detail(self) -> str:
-        """How the session ended, in detail."""
-        return "" if self.session is None else self.session.detail
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings: about the session, then about each test."""
-        return (*self.about_session, *(f for test in self.tests for f in test.findings or ()))
-
-    def answer(self) -> SessionAnswer:
-        """Return the answer of each test, as every report shows it."""
-        return answer_of(
-            self.tests,
-            self.about_session,
-            status=self.status,
-            detail=self.detail,
-            baseline=FIRST if self.session is None else stored_baseline(self.session.info),
-        )
 
 
 def read_results(

@@ -86,7 +86,7 @@ def _why_no_values(one: TestResult) -> tuple[str, str] | None:
     """Return why an input has no values of trials, and what to do; None if it has some."""
     if any(_values(one, ())):
         return None
-    if any(trial.ending is TrialEnding.FAILED for trial in one.trials):
+    if any(trial.ending is TrialEnding.FAILED for trial in one.all_trials):
         return _why_failed(one)
     if not one.summaries:
         return "has no completed trial", "run it, or name another one"
@@ -109,11 +109,11 @@ def _why_failed(one: TestResult) -> tuple[str, str]:
             ),
             None,
         )
-        for trial in one.trials
+        for trial in one.all_trials
         if trial.ending is TrialEnding.FAILED
     )
     noun = "run" if one.whole_trials is None else "trial"
-    of = plural(len(one.trials), noun)
+    of = plural(len(one.all_trials), noun)
     ends = ", ".join(f"{count} of {of} " + _ending_text(status) for status, count in failed.items())
     numbers = sorted(status for status in failed if isinstance(status, int) and status)
     statuses = ",".join(map(str, numbers))

@@ -144,7 +144,7 @@ def render_readable(
     sections = [section for section in document.sections if section.lines]
     changing = [
         msgspec.structs.replace(
-            section, lines=tuple(ln for ln in section.lines if not _is_constant(ln))
+            section, summaries=tuple(ln.summary for ln in section.lines if not _is_constant(ln))
         )
         for section in sections
     ]
