@@ -28,9 +28,11 @@ from benchwright.core.plan import StopDecision
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.findings.codes import make_finding
 from benchwright.findings.comparison import (
+    ArmTimes,
     comparison_findings,
     hold_doubtful,
     stored_baseline_findings,
+    times_of_series,
 )
 from benchwright.report.charts.forest import forest_sheet
 from benchwright.report.comparison import (
@@ -277,6 +279,18 @@ def test_the_table_shows_every_arm_of_every_metric() -> None:
     ]
     assert "(shown)" in rows[1]
     assert rest.count("\n") == 2, "a sentence and the noise floor"
+
+
+def test_a_metric_with_some_values_of_0_is_in_the_table_and_says_why_it_has_no_ratio() -> None:
+    nothing = Estimate(math.nan, math.nan, math.nan, 0.95, "welch-on-logs", 23)
+    empty = {"mean_baseline": math.nan, "mean_candidate": math.nan, "smallest_effect": math.nan}
+    user = verdict_of(metric="user", judged=False, verdict=None, ratio=nothing, **empty)
+    never = msgspec.structs.replace(nothing, n=0)
+    system = msgspec.structs.replace(user, metric="system", ratio=never)
+    rows = render_comparison(comparison_of(verdict_of(), user, system)).splitlines()[2:]
+    assert [row.split()[0] for row in rows if row][:2] == ["elapsed", "user"]
+    assert "(no ratio: some are 0)" in rows[1]
+    assert not any(row.startswith("system") for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -531,31 +545,69 @@ def test_dependence_in_a_stored_baseline_is_a_finding_about_it() -> None:
     assert stored_baseline_findings(comparison_of()) == ()
 
 
+def is_doubted(
+    before: ArmTimes, after: ArmTimes, ratio: float = 1.487, rule: ComparisonRule = STORED
+) -> bool:
+    """Return whether the CPU time of A, which takes 1 s, and of B leaves their difference open."""
+    estimate = Estimate(ratio, ratio / 1.1, ratio * 1.1, 0.95, "welch-on-logs", 20)
+    whole = verdict_of(ratio=estimate, mean_baseline=1.0, mean_candidate=ratio)
+    comparison = comparison_of(whole, rule=rule)
+    found = comparison_findings(comparison, {"A": before, "B": after})
+    return "difference-not-in-user-time" in {finding.code for finding in found}
+
+
 @pytest.mark.parametrize(
-    ("user", "low", "rule", "is_told"),
+    ("before", "after", "expected"),
     [
-        (1.017, 1.01, STORED, True),
-        (1.45, 1.2, STORED, False),
-        (1.45, 0.9, STORED, False),
-        (1.7, 0.9, STORED, False),
-        (1.1, 0.9, STORED, True),
-        (0.6, 0.5, STORED, True),
-        (1.017, 1.01, ComparisonRule(2), False),
+        (0.9, 0.915, True),
+        (0.9, 1.3, False),
+        (0.9, 1.0, True),
+        (0.9, 0.5, True),
+        (0.4, 0.4, True),
+        (0.15, 0.15, True),
+        (0.05, 0.05, False),
+        (0.0, 0.0, False),
+    ],
+    ids=[
+        "computes",
+        "works more",
+        "hardly more",
+        "works less",
+        "little CPU",
+        "less",
+        "waits itself",
+        "coarse",
     ],
 )
-def test_elapsed_that_differs_without_user_time_advises_user_time(
-    user: float, low: float, rule: ComparisonRule, is_told: bool
+def test_elapsed_that_differs_without_cpu_time_is_held_where_contention_explains_it(
+    before: float, after: float, expected: bool
 ) -> None:
-    whole = verdict_of(ratio=Estimate(1.487, 1.3, 1.6, 0.95, "welch-on-logs", 20))
-    own = verdict_of(
-        metric="user",
-        judged=False,
-        verdict=None,
-        mean_baseline=0.9,
-        ratio=Estimate(user, low, 1.6, 0.95, "welch-on-logs", 20),
-    )
-    told = "difference-not-in-user-time" in codes(comparison_of(whole, own, rule=rule))
-    assert told is is_told
+    assert is_doubted(ArmTimes(before), ArmTimes(after)) is expected
+    assert not is_doubted(ArmTimes(before), ArmTimes(after), rule=ComparisonRule(2))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [(0.1, 0.4, True), (0.1, 0.1, False), (0.5, 0.1, False), (None, 0.1, True)],
+    ids=["waited for a CPU", "waited for something else", "waited less", "not watched"],
+)
+def test_where_waiting_for_a_cpu_was_measured_it_decides(
+    before: float | None, after: float, expected: bool
+) -> None:
+    assert is_doubted(ArmTimes(0.4, before), ArmTimes(0.4, after)) is expected
+
+
+def test_a_faster_arm_is_held_alike() -> None:
+    assert is_doubted(ArmTimes(0.4, 0.5), ArmTimes(0.4, 0.1), ratio=0.6)
+    assert not is_doubted(ArmTimes(0.4, 0.1), ArmTimes(0.4, 0.5), ratio=0.6)
+
+
+def test_the_cpu_time_of_a_trial_is_user_and_system_together() -> None:
+    """The kernel divides a short trial's CPU time by samples: either part may be 0."""
+    found = times_of_series({"user": (0.03, 0.0, 0.02), "system": (0.0, 0.03, 0.01)})
+    assert found is not None
+    assert found.cpu == pytest.approx(0.03)
+    assert times_of_series({"system": (0.1,)}) is None
 
 
 def test_a_null_that_differs_is_biased_and_later_comparisons_say_so() -> None:

@@ -32,7 +32,8 @@ def hyperfine(path: Path, factors: Mapping[str, float], seed: int) -> Path:
         times = SECONDS[name] * factor * rng.normal(1, 0.01, 40)
         mean = SECONDS[name] if factor == 0 else float(times.mean())
         one: dict[str, Any] = {"command": name, "mean": mean, "stddev": 0.01 * mean}
-        one |= {"median": mean, "user": 0.1, "system": 0.1, "min": mean, "max": mean}
+        one |= {"median": mean, "user": 0.7 * mean, "system": 0.1 * mean}
+        one |= {"min": mean, "max": mean}
         if factor:
             one |= {"times": times.tolist(), "exit_codes": [0] * len(times)}
         results.append(one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import os
 from typing import Literal
 
@@ -251,6 +252,13 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """The test that both arms ran, where a comparison is of several tests."""
     unit: str = ""
     """The metric's unit in that test."""
+
+    @property
+    def is_partly_zero(self) -> bool:
+        """Whether both arms have values, some of which are 0 or less: there are no ratio and no
+        means, as those of the others show nothing about these."""
+        is_measured = bool(self.n_baseline and self.n_candidate and self.ratio.n)
+        return is_measured and math.isnan(self.ratio.value)
 
     @property
     def stated_effect(self) -> float | None:

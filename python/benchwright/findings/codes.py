@@ -585,10 +585,10 @@ _CODES: dict[str, Code] = {
     ),
     "difference-not-in-user-time": Code(
         Severity.NOTE,
-        "Judge user time too (--metric user), or measure side by side: other processes "
+        "Measure side by side (bw compare -- 'A' 'B'), or judge CPU time (--metric user): other processes "
         "lengthen elapsed time, but hardly the CPU time of a program.",
-        says="elapsed differs by {elapsed}, user time by {user}: the difference may be time that others took; judge "
-        "user time too< (--metric user)>",
+        says="elapsed differs by {elapsed}, CPU time by {cpu}: the difference may be time that others took; "
+        "measure side by side< (bw compare -- 'A' 'B')>",
     ),
     "biased-null": Code(
         Severity.SERIOUS,

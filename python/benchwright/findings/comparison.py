@@ -6,8 +6,10 @@ Decision: a serious finding means that the result may be wrong, so a gate that i
 is undecided, unless the user accepted its code. So is the gate of arms that were measured at
 different times: what else changed in between could pass or fail a build. If arms are paired by
 blocks in random order, dependence between trials affects both arms alike and leaves the gates
-decided. A verdict alone is undecided only where the arms themselves show that the difference is
-not the program's: elapsed time differs, user time does not.
+decided. A verdict alone is undecided only where the arms themselves show that the difference may
+not be the program's: elapsed time differs, its CPU time does not, and waiting for a CPU explains
+the difference: the measured waiting if the trials were watched, else a share of a CPU that a busy
+machine may have left to it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -26,10 +29,13 @@ from benchwright.core.comparison import (
     MetricVerdict,
     Verdict,
 )
+from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Figure, Finding, Severity, states
 from benchwright.core.text import list_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
+from benchwright.findings.cpu_time import waited
+from benchwright.findings.result import TestResult
 from benchwright.findings.series import ExaminedSeries, examine_series
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
@@ -41,12 +47,61 @@ _HOLDS_GATES = ("not-interleaved", "gang-confounded")
 """Codes of findings that are not serious and make a gate undecided."""
 _HOLDS_VERDICTS = ("difference-not-in-user-time",)
 """Codes of findings that make the verdict on elapsed time undecided."""
+CPU_TIMES = ("user", "system")
+"""The metrics whose sum is a program's own CPU time; the first is needed."""
 _PAIRED_OUT = ("dependent-trials",)
 """Codes of an arm's findings whose effect on a difference blocks in random order remove."""
 
 
-def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
-    """Return the findings about a comparison's design and its null comparison."""
+class ArmTimes(msgspec.Struct, frozen=True):
+    """The times of an arm's trials that the load of the machine hardly changes, and that which it
+    caused."""
+
+    cpu: float
+    """Mean of user and system time together, over trials [s]: the kernel knows their sum and
+    divides it by samples, so that either may be 0 in a short trial."""
+    waited: float | None = None
+    """Share of their elapsed time in which the trials waited for a CPU; None unless most of it was
+    watched."""
+
+
+def arm_times(test: TestResult) -> ArmTimes | None:
+    """Return the times of an arm; None if its trials have no user time, not even the mean that
+    a tool states."""
+    series = {name: test.columns[name].values for name in CPU_TIMES if name in test.columns}
+    if "user" not in series:
+        series = {s.name: (s.mean,) for s in test.summaries if s.name in CPU_TIMES}
+    found = times_of_series(series)
+    return found and msgspec.structs.replace(found, waited=_waited(test.trials))
+
+
+def _waited(trials: Sequence[Trial]) -> float | None:
+    """Return the share of the time of all trials in which they waited for a CPU. A window of the
+    watcher can contain several short trials: it is stored with the last of them."""
+    good = [trial for trial in trials if trial.ending is TrialEnding.OK and not trial.warmup]
+    watched = [
+        (trial.use.seconds, share)
+        for trial in good
+        if trial.use is not None and (share := waited(trial.use)) is not None
+    ]
+    seconds = math.fsum(window for window, _ in watched)
+    if not seconds or 2e9 * seconds < sum(trial.duration_ns for trial in good):
+        return None
+    return math.fsum(window * share for window, share in watched) / seconds
+
+
+def times_of_series(series: Mapping[str, Sequence[float]]) -> ArmTimes | None:
+    """Return the times of trials with these values by metric [s]; None without user time."""
+    finite = [finite_values(series.get(name, ())) for name in CPU_TIMES]
+    means = [math.fsum(values) / len(values) for values in finite if len(values)]
+    return ArmTimes(math.fsum(means)) if len(finite[0]) else None
+
+
+def comparison_findings(
+    comparison: ComparisonResult, times: Mapping[str, ArmTimes | None] = MappingProxyType({})
+) -> tuple[Finding, ...]:
+    """Return the findings about a comparison's design and its null comparison; `times`: those of
+    the trials of each arm, where they are known."""
     subject = " and ".join(comparison.arms)
     found = []
     rule = comparison.rule
@@ -64,7 +119,7 @@ def comparison_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:
     elif comparison.null is not None and comparison.null.biased:
         evidence = "comparing a command with itself found a difference on this machine"
         found.append(make_finding("biased-null", subject, evidence))
-    return (*found, *_not_in_user_time(comparison))
+    return (*found, *_not_in_cpu_time(comparison, times))
 
 
 def gang_confounded(
@@ -96,40 +151,52 @@ def gang_confounded(
     return make_finding("gang-confounded", list_text(named, _MOST_NAMED), evidence)
 
 
-def _not_in_user_time(comparison: ComparisonResult) -> list[Finding]:
-    """Return a note for each candidate with a different elapsed time but the same user time,
-    if the trials were not interleaved and the programs mostly compute."""
+def _not_in_cpu_time(
+    comparison: ComparisonResult, times: Mapping[str, ArmTimes | None]
+) -> list[Finding]:
+    """Return a note for each candidate with a different elapsed time but the same CPU time, if the
+    trials were not interleaved and waiting for a CPU explains the difference."""
     if comparison.rule.paired:
         return []
     found = []
-    by_metric = {(v.metric, v.candidate): v for v in comparison.verdicts}
-    for (metric, candidate), v in by_metric.items():
-        user = by_metric.get(("user", candidate))
-        if metric != "elapsed" or user is None or user.judged:
+    judged = {v.metric for v in comparison.verdicts if v.judged}
+    for v in comparison.verdicts:
+        before, after = times.get(v.baseline), times.get(v.candidate)
+        if v.metric != "elapsed" or judged & {*CPU_TIMES} or before is None or after is None:
             continue
-        if (difference := _elapsed_alone(v, user)) is not None:
+        if (difference := _elapsed_alone(v, before, after)) is not None:
             elapsed, own = (Figure(one, "+%") for one in difference)
-            shown = states(elapsed=elapsed, user=own)
-            subject = f"{v.baseline} and {candidate}"
+            shown = states(elapsed=elapsed, cpu=own)
+            subject = f"{v.baseline} and {v.candidate}"
             found.append(make_finding("difference-not-in-user-time", subject, shown))
     return found
 
 
-def _elapsed_alone(v: MetricVerdict, user: MetricVerdict) -> tuple[float, float] | None:
-    """Return the relative differences of elapsed and user time; None unless only elapsed time
-    differs much."""
-    values = (v.ratio.value, user.ratio.value, user.mean_baseline, v.mean_baseline)
+def _elapsed_alone(
+    v: MetricVerdict, before: ArmTimes, after: ArmTimes
+) -> tuple[float, float] | None:
+    """Return the relative differences of elapsed and CPU time; None unless only elapsed time
+    differs much, and a program that waited for a CPU explains it."""
+    values = (v.ratio.value, before.cpu, after.cpu)
     if not all(math.isfinite(value) and value > 0 for value in values):
         return None
-    whole, own = math.log(v.ratio.value), math.log(user.ratio.value)
-    least = min(v.mean_baseline, v.mean_candidate)
-    mostly_computes = user.mean_baseline >= t.OWN_WORK * least
-    is_clear = user.ratio.low > 1 or user.ratio.high < 1
-    share = t.USER_DIFFERS if is_clear else t.USER_MAY_DIFFER
-    is_explained = own / whole > share if whole else True
-    if abs(whole) < math.log1p(t.ELAPSED_DIFFERS) or is_explained or not mostly_computes:
+    whole, own = math.log(v.ratio.value), math.log(after.cpu / before.cpu)
+    is_explained = own / whole > t.CPU_EXPLAINS if whole else True
+    if abs(whole) < math.log1p(t.ELAPSED_DIFFERS) or is_explained:
+        return None
+    if not _is_contention(v, before, after):
         return None
     return math.expm1(whole), math.expm1(own)
+
+
+def _is_contention(v: MetricVerdict, before: ArmTimes, after: ArmTimes) -> bool:
+    """Return whether waiting for a CPU explains the difference in elapsed time."""
+    added = v.mean_candidate - v.mean_baseline
+    if before.waited is not None and after.waited is not None:
+        waits = after.waited * v.mean_candidate - before.waited * v.mean_baseline
+        return waits / added > t.WAIT_EXPLAINS
+    # A program that needs a CPU for long can wait for it for long.
+    return max(before.cpu, after.cpu) >= t.LEAST_CPU_SHARE * abs(added)
 
 
 def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...]:

@@ -42,7 +42,12 @@ from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import OtherQuestions, questions_of
 from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHistory, MetricValues
 from benchwright.findings.codes import make_finding
-from benchwright.findings.comparison import comparison_findings, gang_confounded, hold_doubtful
+from benchwright.findings.comparison import (
+    arm_times,
+    comparison_findings,
+    gang_confounded,
+    hold_doubtful,
+)
 from benchwright.findings.environment import changed_texts, separate_findings
 from benchwright.findings.examine import Questions, findings_about
 from benchwright.findings.result import TestResult
@@ -454,7 +459,8 @@ def _missing(found: ComparedInputs) -> list[Finding]:
 def _findings_about_test(test: ComparedTest, result: ComparisonResult) -> list[Finding]:
     """Return the findings about a comparison's design and its arms. Those about the arms are
     computed again: the sessions may not have judged the same metrics."""
-    found = list(comparison_findings(result))
+    times = {arm: arm_times(one) for arm, one in zip(test.arms, test.inputs, strict=True)}
+    found = list(comparison_findings(result, times))
     questions = Questions(also=result.rule.judged)
     gangs = {
         name: {one.gang} if one.gang else set()

@@ -47,11 +47,22 @@ def findings_of_comparison(
     """Return the findings about a comparison as a whole and its stored baseline, without
     those about its arms. Raises StudyError."""
     # Most sessions compare nothing.
-    from benchwright.findings.comparison import comparison_findings, stored_baseline_findings
+    from benchwright.findings.comparison import (
+        arm_times,
+        comparison_findings,
+        stored_baseline_findings,
+        times_of_series,
+    )
     from benchwright.findings.environment import separate_findings
 
-    found = [*comparison_findings(result), *stored_baseline_findings(result)]
     stored = result.rule.stored
+    times = {}
+    if not result.rule.paired:
+        ran = zip(reversed(result.arms), reversed(opened.tests), strict=False)
+        times = {arm: arm_times(test.result()) for arm, test in ran}
+    if stored is not None:
+        times[stored.name] = times_of_series(stored.series)
+    found = [*comparison_findings(result, times), *stored_baseline_findings(result)]
     if stored is not None:
         here = (opened.tests[0].name, first_machine(study, number))
         found += separate_findings([(stored.name, stored.machine), here])

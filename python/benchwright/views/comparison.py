@@ -214,13 +214,17 @@ def _candidate(one: MetricVerdict) -> str:
     return visible(one.candidate.removesuffix(f":{one.test}"))
 
 
+def _shown_word(one: MetricVerdict) -> str:
+    return "(no ratio: some are 0)" if one.is_partly_zero else "(shown)"
+
+
 def verdicts_table(
     comparison: ComparisonResult, key: str, links: Mapping[str, str] = MappingProxyType({})
 ) -> TableBlock:
     """Return a row for each verdict; `key` begins the keys of its numbers.
 
-    A metric that is only shown has rows if any mean of it is not 0, as is the system time of short
-    commands; where several tests are compared, it has none, and a metric or candidate that is the
+    A metric that is only shown has rows if any value of it is not 0, as is the system time of short
+    commands; one with some values of 0 has no ratio, and says so. Where several tests are compared, it has none, and a metric or candidate that is the
     same in all rows has no column.
     """
     several = any(one.test for one in comparison.verdicts)
@@ -228,7 +232,7 @@ def verdicts_table(
         one.metric
         for one in comparison.verdicts
         for n, mean in ((one.n_baseline, one.mean_baseline), (one.n_candidate, one.mean_candidate))
-        if n and math.isfinite(mean) and mean != 0
+        if n and (mean != 0 if math.isfinite(mean) else one.is_partly_zero)
     }
     shown = [
         (row, one)
@@ -280,7 +284,7 @@ def verdicts_table(
             (
                 Column("Verdict"),
                 lambda _, one: Words(
-                    verdict_word(one, comparison) if one.verdict else "(shown)",
+                    verdict_word(one, comparison) if one.verdict else _shown_word(one),
                     tone=_TONES[one.verdict],
                 ),
             ),
