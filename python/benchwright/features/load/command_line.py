@@ -162,7 +162,7 @@ def on_hosts(
 
 def trace_fields(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> dict[str, Any]:
     """Return the fields of a trace that the options set; mistakes are in `wrong`."""
-    return {"lenient": arguments.lenient, **_fields(TraceOptions, arguments, wrong)}
+    return _fields(TraceOptions, arguments, wrong)
 
 
 def _fields(

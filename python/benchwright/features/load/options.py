@@ -349,7 +349,7 @@ class TraceOptions(msgspec.Struct, frozen=True):
     window_rows: Annotated[
         Text, _trace("most operations held to sort them", "N", words.some, "window_rows")
     ] = None
-    lenient: Annotated[bool, Option("skip and count malformed lines", group=_TRACE)] = False
+    lenient: Annotated[bool, _trace("skip and count malformed lines", field="lenient")] = False
     start: Annotated[
         Text,
         _trace(
@@ -409,18 +409,16 @@ class TraceOptions(msgspec.Struct, frozen=True):
     ] = None
     unsafe_methods: Annotated[
         bool,
-        Option(
+        _trace(
             "also replay recorded requests that may change data: POST, PUT, DELETE and others",
-            group=_TRACE,
             field="unsafe_methods",
             no_default="they change data on the server",
         ),
     ] = False
     credentials: Annotated[
         bool,
-        Option(
+        _trace(
             "send recorded credentials: Authorization, Cookie and others",
-            group=_TRACE,
             field="credentials",
             no_default="it sends secrets",
         ),

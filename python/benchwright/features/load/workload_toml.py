@@ -148,9 +148,6 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
             (
                 name,
                 needed("path", read=_paths_in(around.directory)),
-                optional("lenient", read=of_type(bool)),
-                optional("unsafe_methods", read=of_type(bool)),
-                optional("credentials", read=of_type(bool)),
                 optional("devices", read=_devices),
                 optional("delay", read=delay),
                 *trace,

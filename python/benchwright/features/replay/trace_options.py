@@ -168,7 +168,7 @@ def compare_fields(
     for into in ("speed_micro", "window_ns"):
         if into in a:
             pairing[into] = a.pop(into)
-    b = {"lenient": a["lenient"]}
+    b = {"lenient": a.get("lenient", False)}
     for into, name in (("format", "format_b"), ("devices", "devices_b")):
         if (value := reader.value(name)) is not None:
             b[into] = value
