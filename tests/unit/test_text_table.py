@@ -17,7 +17,6 @@ from benchwright.core.text_table import (
     number_column,
     number_columns,
     percent_column,
-    spread_column,
     table_lines,
     text_column,
     word_column,
@@ -79,10 +78,6 @@ def test_long_cells_are_wrapped() -> None:
         TextColumn("b", ("one two three",), left=True, width=7, wrap=True),
     ]
     assert list(table_lines(columns, indent=" ")) == [" a  b", " x  one two", "    three"]
-
-
-def test_a_column_can_be_spread_over_more_rows() -> None:
-    assert spread_column(text_column("n", ["1", "2"]), [1, 3], 4).cells == (*("", "1", "", "2"),)
 
 
 def test_fields_stand_below_each_other() -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from benchwright.cli.parser import CommandParser, add_command
-from benchwright.cli.terminal import write_answer
+from benchwright.cli.terminal import report_width, write_answer
 from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
 
 if TYPE_CHECKING:
     from benchwright.core.errors import Diagnostic
-    from benchwright.report.config import ConfigDocument
+    from benchwright.views.config import ConfigDocument
 
 _EXAMPLES = """\
 examples:
@@ -54,7 +54,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw config`; return the exit code. Raises InputError with all mistakes of the files."""
     from benchwright.cli.config_files import config_places
-    from benchwright.report.config import NO_FILE, config_text
+    from benchwright.views.config import NO_FILE, config_text
 
     request = request_from(ConfigOptions, arguments)
     if request.path:
@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             config_document(request.words, arguments.parser_of_bw()),
             every=bool(request.words),
             home=os.path.expanduser("~"),
+            width=report_width(),
         ),
     )
     return 0
@@ -82,7 +83,7 @@ def config_document(words: tuple[str, ...], root: CommandParser) -> ConfigDocume
     from benchwright.cli.config_files import WITHOUT, config_places
     from benchwright.cli.defaults import keys_of_command, read_defaults, refusal
     from benchwright.core.errors import InputError
-    from benchwright.report.config import ConfigDocument, ConfigFileEntry, ConfigValueEntry
+    from benchwright.views.config import ConfigDocument, ConfigFileEntry, ConfigValueEntry
 
     if words:
         command_named("bw config", root, words)

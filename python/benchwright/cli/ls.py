@@ -23,9 +23,9 @@ from benchwright.inputs.options import Option, Text, add_options, request_from
 from benchwright.suite.common_options import Json
 
 if TYPE_CHECKING:
-    from benchwright.report.sessions import ListedSession
     from benchwright.study.catalogue import CatalogueProblem
     from benchwright.study.journal import StoredSession, Study
+    from benchwright.views.sessions import ListedSession
 
 _EXAMPLES = """\
 examples:
@@ -148,8 +148,8 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw ls`; return the exit code. Raises InputError."""
-    from benchwright.report.sessions import LsDocument, session_entry, sessions_text
     from benchwright.study.catalogue import DEPTH
+    from benchwright.views.sessions import LsDocument, session_entry, sessions_text
 
     request = request_from(LsOptions, arguments)
     reader = OptionReader(request)
@@ -276,10 +276,10 @@ class _Listing:
 def _listed(study: Study, session: StoredSession, place: Path) -> ListedSession:
     """Return a session and its answer. Raises StudyError for records that cannot be read."""
     from benchwright.page.headline import headline
-    from benchwright.report.sessions import ListedSession
     from benchwright.study.catalogue import record_of
     from benchwright.study.contents import tests_of
     from benchwright.study.database import journal_damaged
+    from benchwright.views.sessions import ListedSession
 
     try:
         tests = tests_of(study, session.number)

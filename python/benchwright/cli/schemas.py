@@ -11,15 +11,15 @@ from benchwright.feature import DocumentType, features
 from benchwright.notice.text import NoticeDocument
 from benchwright.page.document import ReportDocument
 from benchwright.report.charts.plot_data import PlotDocument
-from benchwright.report.config import ConfigDocument
 from benchwright.report.env import EnvDifferenceDocument, EnvDocument
 from benchwright.report.plan import PlanDocument
 from benchwright.report.run import CompareDocument, RunDocument
-from benchwright.report.sessions import LsDocument, ShowDocument, TagDocument
 from benchwright.report.stats_json import PredicateDocument, StatsDocument
-from benchwright.report.version import VersionDocument
 from benchwright.report.why import WhyDocument
 from benchwright.study.export import SessionDocument
+from benchwright.views.config import ConfigDocument
+from benchwright.views.sessions import LsDocument, ShowDocument, TagDocument
+from benchwright.views.version import VersionDocument
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = "#/$defs/{name}"

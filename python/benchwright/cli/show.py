@@ -18,8 +18,8 @@ from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
 
 if TYPE_CHECKING:
-    from benchwright.report.sessions import ShownSession, StoredFiles
     from benchwright.study.selection import StudyPart
+    from benchwright.views.sessions import ShownSession, StoredFiles
     from benchwright.views.terminal import Paint
 
 SESSION = Option(
@@ -48,7 +48,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw show`; return the exit code. Raises InputError, StudyError."""
-    from benchwright.report.sessions import show_document, show_text
+    from benchwright.views.sessions import show_document, show_text
 
     request = request_from(ShowOptions, arguments)
     part = session_named(request.study)
@@ -76,12 +76,12 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
     from benchwright.feature import session_kind
     from benchwright.page.headline import headline
     from benchwright.report.answer import answer_entries, answer_of
-    from benchwright.report.sessions import ShownSession
     from benchwright.results.stored import read_results
     from benchwright.study.catalogue import record_of, sessions_now
     from benchwright.study.contents import tests_of
     from benchwright.study.findings import findings_about_session
     from benchwright.study.journal import Study
+    from benchwright.views.sessions import ShownSession
     from benchwright.views.terminal import group_lines, unpainted
     from benchwright.views.tests import answer_lines
 
@@ -115,7 +115,7 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
 
 def _files(study: Path, session: int) -> Iterator[StoredFiles]:
     """Yield the files of a session in each folder of its study."""
-    from benchwright.report.sessions import StoredFiles
+    from benchwright.views.sessions import StoredFiles
 
     for folder in ("logs", "results", "watched"):
         sizes = []

@@ -70,14 +70,6 @@ def duration_column(heading: str, seconds: Iterable[float | None], digits: int =
     return TextColumn(f"{heading} {unit}", tuple(cells))
 
 
-def spread_column(column: TextColumn, places: Sequence[int], count: int) -> TextColumn:
-    """Return a column of `count` rows with the cells at these places, the others empty."""
-    cells = [""] * count
-    for place, cell in zip(places, column.cells, strict=True):
-        cells[place] = cell
-    return msgspec.structs.replace(column, cells=tuple(cells))
-
-
 def fitting(columns: Sequence[tuple[int, TextColumn]], width: int) -> list[TextColumn]:
     """Return the columns whose table fits into `width`. Each has a rank: the highest are left out
     first, and those of rank 0 never."""

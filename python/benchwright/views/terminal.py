@@ -30,6 +30,7 @@ MOST_LINES = 2
 """Of one group of findings."""
 _SHORTEST_EVIDENCE = 12
 """With less room a line has only the code."""
+_SHORTEST_LAST = 24
 _SEVERITIES: dict[Tone, Severity] = {"bad": Severity.SERIOUS, "doubtful": Severity.WARNING}
 
 
@@ -39,12 +40,18 @@ def unpainted(_severity: Severity, text: str) -> str:
 
 
 def table_text(
-    table: TableBlock, width: int | None = None, paint: Paint = unpainted, *, wrap: bool = False
+    table: TableBlock,
+    width: int | None = None,
+    paint: Paint = unpainted,
+    *,
+    wrap: bool = False,
+    cut: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of a table without its title; with `width`, in so many characters.
 
     A table without rows has no lines. The cells of the last column have the colour of their tone.
-    `wrap`: words are broken into lines where even the columns of rank 0 are too wide.
+    Where even the columns of rank 0 are too wide, `wrap` breaks words into lines, and `cut` cuts
+    the last column, which has a third of the width at least.
     """
     if not table.rows:
         return
@@ -53,16 +60,24 @@ def table_text(
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True)
         for one in _text_columns(column, cells)
     ]
-    shown = [column for _, column in columns] if width is None else fitting(columns, width)
-    if wrap and width is not None:
-        shown = _wrapped_to(shown, width)
+    shown = [column for _, column in columns]
+    if width is not None and cut:
+        most = max(_SHORTEST_LAST, width // 3)
+        last = shown[-1]
+        short = msgspec.structs.replace(last, cells=tuple(cell[:most] for cell in last.cells))
+        shown = [*fitting([*columns[:-1], (0, short)], width)[:-1], last]
+    elif width is not None:
+        shown = fitting(columns, width)
+        shown = _wrapped_to(shown, width) if wrap else shown
     lines = table_lines(shown)
-    if paint is unpainted or wrap:
+    if cut and width is not None:
+        yield from (one if len(one) <= width else f"{one[: width - 3]}..." for one in lines)
+    elif paint is unpainted or wrap:
         yield from lines
-        return
-    yield next(lines)
-    for line, row in zip(lines, table.rows, strict=True):
-        yield _painted(line, row[-1], paint)
+    else:
+        yield next(lines)
+        for line, row in zip(lines, table.rows, strict=True):
+            yield _painted(line, row[-1], paint)
 
 
 def table_rows(table: TableBlock) -> list[list[str]]:
@@ -122,19 +137,23 @@ def _common_unit(texts: Sequence[str]) -> str:
 
 
 def _wrapped_to(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
-    """Return the columns with words wrapped so that the table has this width: what is wider than
-    an equal share of the room is cut to it."""
+    """Return the columns with lines of words that fit into this width: what is wider than an equal
+    share of the room has that share, but no word is broken, such as a path."""
     needed = [max(map(len, (one.heading, *one.cells))) for one in columns]
     words = [at for at, one in enumerate(columns) if one.left]
     fixed = sum(size for at, size in enumerate(needed) if at not in words)
     room = width - len("  ") * (len(columns) - 1) - fixed
     if sum(needed[at] for at in words) <= room:
         return list(columns)
+    longest = {
+        at: max(map(len, " ".join((columns[at].heading, *columns[at].cells)).split()))
+        for at in words
+    }
+    equal = room // max(len(words), 1)
+    words.sort(key=lambda at: (longest[at] <= equal, needed[at]))
     shown = list(columns)
-    for left, at in zip(
-        range(len(words), 0, -1), sorted(words, key=lambda at: needed[at]), strict=True
-    ):
-        share = max(min(needed[at], room // left), len(columns[at].heading))
+    for left, at in zip(range(len(words), 0, -1), words, strict=True):
+        share = max(min(needed[at], room // left), longest[at])
         shown[at] = msgspec.structs.replace(columns[at], width=share, wrap=True)
         room -= share
     return shown

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from benchwright.core.text import number_text
-from benchwright.core.text_table import table_lines, text_column, word_column
 from benchwright.features.history.bisection import CommitOutcome
+from benchwright.views.blocks import Column, Words
+from benchwright.views.figures import keyed, table_of
+from benchwright.views.terminal import table_text
 
 
 class BisectedCommit(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,14 +76,18 @@ def bisect_lines(found: BisectDocument) -> Iterator[str]:
             yield f"  {one.commit[:12]} {one.subject}"
         yield f"  {whole}"
     yield ""
-    yield from table_lines(
-        [
-            word_column("COMMIT", (one.commit[:12] for one in found.steps)),
-            word_column("OUTCOME", (str(one.outcome) for one in found.steps)),
-            text_column("RATIO", (_ratio(one) for one in found.steps)),
-            word_column("SUBJECT", (one.subject for one in found.steps)),
-        ]
+    table = table_of(
+        "steps",
+        "Commits",
+        keyed("step", found.steps),
+        (
+            (Column("Commit"), lambda _, one: Words(one.commit[:12])),
+            (Column("Outcome"), lambda _, one: Words(str(one.outcome))),
+            (Column("Ratio", numeric=True), lambda _, one: Words(_ratio(one))),
+            (Column("Subject"), lambda _, one: Words(one.subject)),
+        ),
     )
+    yield from table_text(table)
     yield f"old: below a ratio of {number_text(found.limit)}, new: above it" + (
         "" if found.limit > 1 else " (reversed: the change is a decrease)"
     )

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from benchwright.core.text_table import TextColumn, table_lines, word_column
+from benchwright.views.blocks import Column, Words
+from benchwright.views.figures import keyed, table_of
+from benchwright.views.terminal import table_text
 
 
 class ConfigFileEntry(msgspec.Struct, frozen=True):
@@ -41,16 +43,15 @@ class ConfigDocument(
 
 
 NO_FILE = "no configuration file is read: BW_CONFIG is /dev/null"
-_COMMANDS_WIDTH = 28
 
 
-def config_text(document: ConfigDocument, *, every: bool, home: str) -> str:
-    """Return the files and the options that they set; `every`: also the other options. The
-    directory `home` is shown as `~`."""
-    return "".join(f"{line}\n" for line in _lines(document, every, f"{home}/"))
+def config_text(document: ConfigDocument, *, every: bool, home: str, width: int) -> str:
+    """Return the files and the options that they set, in `width` characters; `every`: also the
+    other options, each on one line. The directory `home` is shown as `~`."""
+    return "".join(f"{line}\n" for line in _lines(document, every, f"{home}/", width))
 
 
-def _lines(document: ConfigDocument, every: bool, home: str) -> Iterator[str]:
+def _lines(document: ConfigDocument, every: bool, home: str, width: int) -> Iterator[str]:
     for file in document.files:
         path = file.path.replace(home, "~/")
         yield f"{path}{'' if file.exists else ' (does not exist)'}"
@@ -69,11 +70,16 @@ def _lines(document: ConfigDocument, every: bool, home: str) -> Iterator[str]:
     if not rows:
         yield "no option is set"
         return
-    keys, values, places = zip(*rows, strict=True)
-    columns = [word_column("option", keys), word_column("value", values)]
-    columns.append(word_column("from", places))
-    if not every:
-        named = tuple(", ".join(commands) for commands in rows.values())
-        columns.append(TextColumn("commands", named, left=True, width=_COMMANDS_WIDTH, wrap=True))
+    table = table_of(
+        "options",
+        "Options",
+        keyed("o", rows.items()),
+        (
+            (Column("Option"), lambda _, one: Words(one[0][0])),
+            (Column("Value"), lambda _, one: Words(one[0][1])),
+            (Column("From"), lambda _, one: Words(one[0][2])),
+            (Column("Commands"), lambda _, one: Words("" if every else ", ".join(one[1]))),
+        ),
+    )
     yield ""
-    yield from table_lines(columns)
+    yield from table_text(table, None if every else width, wrap=True)

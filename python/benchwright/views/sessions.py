@@ -6,7 +6,7 @@ first, and the answer is cut to what is left, so that a session is always one li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,21 +14,16 @@ import msgspec
 
 from benchwright.core.machine import Revision
 from benchwright.core.text import duration_ns_text, plural, size_text
-from benchwright.core.text_table import (
-    Field,
-    TextColumn,
-    field_lines,
-    fitting,
-    table_lines,
-    text_column,
-    word_column,
-)
+from benchwright.core.text_table import Field, field_lines
 from benchwright.core.untrusted import one_line, shell_text, visible
 from benchwright.report.answer import AnswerEntry, FindingGroup
 from benchwright.report.documents import entry
 from benchwright.report.parts import report_text
 from benchwright.study.about import SessionAbout
 from benchwright.study.catalogue import CatalogueProblem, SessionRecord
+from benchwright.views.blocks import Cell, Column, TableBlock, Words
+from benchwright.views.figures import keyed, table_of
+from benchwright.views.terminal import table_text
 
 # -- A session in short ----------------------------------------------------------------
 
@@ -41,52 +36,39 @@ class ListedSession(msgspec.Struct, frozen=True):
 
 
 _LONGEST_COMMAND = 40
-_SHORTEST_ANSWER = 24
 
 
 def sessions_text(listed: Sequence[ListedSession], width: int | None) -> str:
     """Return a table with one line for each session, of at most this width; None: complete."""
     if not listed:
         return ""
-    records = [one.record for one in listed]
-    about = [one.session.about for one in records]
-    optional = [
-        (3, word_column("name", (visible(one.name) for one in about))),
-        (1, text_column("lasted", map(_lasted_cell, records))),
-        (5, word_column("command", map(_command_cell, records))),
-        (5, word_column("tests", map(_tests_cell, records))),
-        (3, word_column("commit", (commit_text(one.revision) for one in records))),
-        (4, word_column("machine", (_fact(one, "host.name") for one in records))),
-        (2, word_column("tags", (visible(" ".join(one.tags)) for one in about))),
-    ]
-    columns: list[tuple[int, TextColumn]] = [
-        (0, word_column("session", (visible(one.selector) for one in records))),
-        (0, word_column("started UTC", map(started_text, records))),
-        (0, word_column("state", (one.state for one in records))),
-        *((rank, column) for rank, column in optional if any(column.cells)),
-    ]
-    columns.sort(key=lambda pair: _ORDER.index(pair[1].heading))
-    answers = [one_line(one.answer) or "-" for one in listed]
-    shown = [column for _, column in columns]
-    if width is not None:
-        longest = min(max(map(len, answers)), max(_SHORTEST_ANSWER, width // 3))
-        shown = fitting(columns, width - longest - 2)
-        room = max(width - max(map(len, table_lines(_padded(shown)))) - 2, 12)
-        answers = [_cut(text, room) for text in answers]
-    return report_text(table_lines([*shown, word_column("answer", answers)]))
+    return report_text(table_text(sessions_table(listed), width, cut=True))
 
 
-_ORDER = (
-    *("session", "name", "started UTC", "lasted", "state", "command", "tests"),
-    *("commit", "machine", "tags"),
-)
+def sessions_table(listed: Sequence[ListedSession]) -> TableBlock:
+    """Return a row for each session."""
 
+    def words(text: Callable[[SessionRecord], str]) -> Callable[[str, ListedSession], Cell]:
+        return lambda _, one: Words(text(one.record))
 
-def _padded(columns: Sequence[TextColumn]) -> list[TextColumn]:
-    """Return the columns with a last cell that is as wide as its column."""
-    *others, last = columns
-    width = max(len(last.heading), *map(len, last.cells))
-    return [*others, msgspec.structs.replace(last, cells=("x" * width,))]
+    return table_of(
+        "sessions",
+        "Sessions",
+        keyed("s", listed),
+        (
+            (Column("Session"), words(lambda one: visible(one.selector))),
+            (Column("Name", rank=3), words(lambda one: visible(one.session.about.name))),
+            (Column("Started UTC"), words(started_text)),
+            (Column("Lasted", numeric=True, rank=1), words(_lasted_cell)),
+            (Column("State"), words(lambda one: one.state)),
+            (Column("Command", rank=5), words(_command_cell)),
+            (Column("Tests", rank=5), words(_tests_cell)),
+            (Column("Commit", rank=3), words(lambda one: commit_text(one.revision))),
+            (Column("Machine", rank=4), words(lambda one: _fact(one, "host.name"))),
+            (Column("Tags", rank=2), words(lambda one: visible(" ".join(one.session.about.tags)))),
+            (Column("Answer"), lambda _, one: Words(one_line(one.answer) or "-")),
+        ),
+    )
 
 
 def _cut(text: str, room: int) -> str:
