@@ -16,12 +16,11 @@ import msgspec
 from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.numeric import np
 from benchwright.core.plan import Pairs
-from benchwright.core.text import rate_text
 from benchwright.features.load.trial import LoadEnding
 from benchwright.features.search.peak.chart import cost_panel
 from benchwright.features.search.reports import open_search, search_view
 from benchwright.features.search.stored import search_trials_of
-from benchwright.features.search.text import sample_text
+from benchwright.features.search.text import load_value_text, sample_text
 from benchwright.features.search.types import ClaimResult, CurvePoint, SearchTrial
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotTest
@@ -72,7 +71,7 @@ def _by_load(trials: Sequence[SearchTrial], criteria: Sequence[Criterion]) -> tu
     for (sample, rate), here in at_load.items():
         columns = [_column(criterion.key, here) for criterion in criteria]
         enough = {one.name: one for one in columns if len(one.values) >= FEWEST_OF_PROBABILITY_PLOT}
-        name = rate_text(rate)
+        name = load_value_text(rate, in_users=here[0][1].probe.users is not None)
         if len(samples) > 1:
             name = f"{sample_text(sample)} {name}"
         if enough:

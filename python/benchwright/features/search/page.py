@@ -37,8 +37,8 @@ from benchwright.views.blocks import Cell, Download, Picture, Section, Tone, Wor
 from benchwright.views.figures import as_sentence, finding_lines
 from benchwright.views.why import named_results
 
-_FURTHER_VALUES = 4
-"""Values of a trial in the table beside those of the criteria; the file of the section Data has
+_MOST_VALUES = 4
+"""Values of a trial in the table, which is as wide as the page; the file of the section Data has
 all."""
 
 
@@ -73,7 +73,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
             blocks=(
                 *_cost_picture(part, trials),
                 *normal_pictures(f"{part}-normal", response_tests(trials, criteria, view.peaks())),
-                trials_table(view.trials_id, trials, criteria, part, _FURTHER_VALUES),
+                trials_table(view.trials_id, trials, criteria, part, _MOST_VALUES),
             ),
         ),
         why_section(

@@ -31,6 +31,7 @@ from benchwright.report.parts import report_text
 from benchwright.views.blocks import Cell, Column, Number, Picture, TableBlock, Tile, Words
 from benchwright.views.figures import (
     Scale,
+    count_column,
     count_number,
     estimate_number,
     keyed,
@@ -141,11 +142,18 @@ def criterion_scale(criterion: Criterion, values: Iterable[float | None]) -> Sca
     """Return the scale of a criterion's values."""
     if criterion.statistic in ("share", "ratio"):
         return share_scale(values, 4)
-    return scale_of(values, criterion.unit)
+    unit = "/s" if criterion.unit == "1/s" else criterion.unit
+    return scale_of(values, unit)
 
 
 def _key(row: str, name: str) -> str:
     return f"{row}.{name}" if name else row
+
+
+def criterion_label(criterion: Criterion) -> str:
+    """Return the heading of a criterion's values; a metric of a user has its own name."""
+    name = criterion_name(criterion)
+    return visible(name if criterion.statistic == "metric" else f"{name[:1].upper()}{name[1:]}")
 
 
 def figure_column(
@@ -177,11 +185,9 @@ def estimate_column(
     )
 
 
-def word_column(
-    label: str, get: Callable[[T], str], *, code: bool = False, numeric: bool = False
-) -> CellColumn[T]:
-    """Return a column of words; `numeric` ones are aligned as numbers."""
-    return Column(label, numeric=numeric), lambda _, one: Words(visible(get(one)), code=code)
+def word_column(label: str, get: Callable[[T], str], *, code: bool = False) -> CellColumn[T]:
+    """Return a column of words."""
+    return Column(label), lambda _, one: Words(visible(get(one)), code=code)
 
 
 def peak_estimate(found: ClaimResult | None) -> Estimate | None:
@@ -218,10 +224,10 @@ def trials_table(
     trials: Sequence[SearchTrial],
     criteria: Sequence[Criterion],
     key: str = "",
-    further: int = 0,
+    most_values: int = 0,
 ) -> TableBlock:
-    """Return a row for each trial, with the values of the criteria and at most `further` others;
-    `key` begins the keys of its numbers."""
+    """Return a row for each trial, with the values of the criteria, and of others up to
+    `most_values` together; `key` begins the keys of its numbers."""
     # A peak search may begin with a closed loop, which is at no rate; a ramp may have only closed
     # loops.
     in_users = all(one.probe.users is not None for one in trials)
@@ -230,7 +236,7 @@ def trials_table(
         return one.trial.rate if in_users or one.probe.users is None else None
 
     def offered(one: SearchTrial) -> float | None:
-        return None if one.trial.offered is None else one.trial.offered_rate
+        return None if in_users or one.trial.offered is None else one.trial.offered_rate
 
     def sample(one: SearchTrial) -> str:
         return sample_text(one.sample)
@@ -240,11 +246,12 @@ def trials_table(
         loop = "" if in_users or users is None else f"{users} users, a closed loop"
         return ", ".join(filter(None, (one.probe.purpose, loop)))
 
+    sampled = len({one.sample for one in trials}) > 1
     loads = scale_of(map(load, trials), "" if in_users else "/s", 5)
     rates = scale_of(map(offered, trials), "/s", 5)
     times = scale_of([s for one in trials for s in (one.trial.lasted_s, one.trial.cost_s)], "s", 3)
     columns: list[CellColumn[SearchTrial]] = [
-        word_column("Trial", lambda one: str(one.number), numeric=True),
+        count_column("Trial", "number", lambda one: one.number, "of its sample" if sampled else ""),
         *([word_column("Sample", sample)] if len({one.sample for one in trials}) > 1 else []),
         figure_column("Users" if in_users else "Rate", "rate", load, loads),
         # No column if the generator does not report the offered rate.
@@ -259,7 +266,7 @@ def trials_table(
             note="with the start and stop of the server",
             rank=4,
         ),
-        *_value_columns(trials, criteria, further),
+        *_value_columns(trials, criteria, most_values),
         *late_column(lambda one: one.trial.late_p99_ms, trials),
         word_column("Purpose", purpose),
         (Column("Ended"), _ended(trials, criteria)),
@@ -270,7 +277,7 @@ def trials_table(
 
 
 def _value_columns(
-    trials: Sequence[SearchTrial], criteria: Sequence[Criterion], further: int
+    trials: Sequence[SearchTrial], criteria: Sequence[Criterion], most_values: int
 ) -> Iterator[CellColumn[SearchTrial]]:
     def value_of(name: str) -> Callable[[SearchTrial], float | None]:
         return lambda one: one.trial.values.get(name)
@@ -278,11 +285,11 @@ def _value_columns(
     for each in criteria:
         get = value_of(each.key)
         scale = criterion_scale(each, map(get, trials))
-        name = criterion_name(each)
-        yield figure_column(f"{name[:1].upper()}{name[1:]}", each.key, get, scale)
+        yield figure_column(criterion_label(each), each.key, get, scale)
     known = {one.key for one in criteria}
     others = dict.fromkeys(name for one in trials for name in one.trial.values)
-    for name in [one for one in others if one not in known][:further]:
+    room = max(0, most_values - len(criteria))
+    for name in [one for one in others if one not in known][:room]:
         get = value_of(name)
         yield figure_column(visible(name), name, get, scale_of(map(get, trials), ""))
 

@@ -7,7 +7,6 @@ from typing import Unpack
 
 import msgspec
 
-from benchwright.core.criterion import criterion_name
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate
 from benchwright.core.text import ABSENT, percent_text, plural, probability_text
@@ -28,6 +27,7 @@ from benchwright.features.search.types import ClaimResult, CurvePoint
 from benchwright.features.search.view import (
     SearchView,
     cost_tiles,
+    criterion_label,
     criterion_scale,
     estimate_column,
     figure_column,
@@ -107,7 +107,6 @@ class PeakView(SearchView[PeakReport]):
         if not self.verbose and last >= _CURVE_ROWS:
             places = [round(at * last / (_CURVE_ROWS - 1)) for at in range(_CURVE_ROWS)]
             points = [points[place] for place in places]
-        name = criterion_name(criterion)
         yield table_of(
             f"{self.part}-curve",
             f"The response at {plural(len(points), 'rate')}, with a {percent_text(_BAND)} band",
@@ -118,7 +117,7 @@ class PeakView(SearchView[PeakReport]):
                     scale_of([one.rate for one in points], "/s", 5),
                 ),
                 estimate_column(
-                    f"{name[:1].upper()}{name[1:]}",
+                    criterion_label(criterion),
                     "",
                     lambda one: Estimate(one.middle, one.low, one.high, _BAND, "posterior", 0),
                     criterion_scale(

@@ -188,7 +188,7 @@ class SurfaceView(SearchView[SurfaceReport]):
 
         columns: tuple[CellColumn[SampleRow], ...] = (
             *(
-                word_column(visible(factor.name), level_at(place), numeric=factor.numeric)
+                word_column(visible(factor.name), level_at(place))
                 for place, factor in enumerate(report.goal.factors)
             ),
             word_column("Gang", gang),
