@@ -333,7 +333,9 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
         Severity.NOTE, "Run as root, or accept that this setting was left unchanged."
     ),
     "quiet-undone-late": Code(
-        Severity.NOTE, "Nothing: an earlier run was killed, and its changes are now undone."
+        Severity.NOTE,
+        "Nothing: an earlier run was killed, and its changes are now undone.",
+        says="the changes of {who} were undone: {settings}< (log {log})>",
     ),
     "quiet-not-restored": Code(
         Severity.WARNING,
@@ -371,6 +373,7 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     "characterize-lost-events": Code(
         Severity.WARNING,
         "Install bpftrace (it counts in the kernel), or characterize a shorter run.",
+        says="{lost} of the trial's calls were not counted: all counts of its I/O are too low",
     ),
     "remote-incomplete": Code(
         Severity.WARNING,
@@ -380,6 +383,9 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
     "chill-incomplete": Code(
         Severity.WARNING,
         "Use another method (bw chill --method): some of the data were still in memory.",
+        says="{after} of {pages} pages still in memory after {method}< (before: {before})><; they cannot be dropped: "
+        "{only_in} has no other copy of its data><; pages locked in memory (mlock) by {locked_by}><; it stopped "
+        "because {stopped}><; {unread} files could not be checked>",
     ),
 }
 

@@ -16,15 +16,8 @@ from types import MappingProxyType
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.core.results import Estimate, Finding, states
-from benchwright.core.text import (
-    list_text,
-    number_text,
-    percent_text,
-    plural,
-    quantity_text,
-    some_text,
-)
+from benchwright.core.results import Estimate, Figure, Finding, FindingFigures, Value, states
+from benchwright.core.text import quantity_text, some_text
 from benchwright.features.history.findings import segments_of
 from benchwright.features.history.newest import (
     NO_RATIO,
@@ -52,7 +45,7 @@ from benchwright.features.history.types import (
     gone_series,
     run_text,
 )
-from benchwright.findings.codes import make_finding
+from benchwright.findings.codes import make_finding, stated_text
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.moments import moments
 from benchwright.stats.steps import (
@@ -443,25 +436,25 @@ def _newest_looks(
 def _findings(
     name: str, points: Sequence[HistoryPoint], of: _Levels, look: NewestLook | None
 ) -> Iterator[Finding]:
-    if outliers := _outliers_text(points, of):
+    if outliers := _outliers(points, of):
         yield make_finding("outlier-run", name, outliers)
     for kind, code in _CODES.items():
         some = [one for one in of.patterns if one.kind == kind]
         if some:
             begins = {segment.first for segment in of.segments}
-            heads = (pattern_text(points, one, begins=one.first in begins) for one in some)
-            details = (_runs_text(points, one) for one in some)
-            evidence = "; ".join(some_text([*texts], _MOST_CHANGES) for texts in (heads, details))
-            yield make_finding(code, name, evidence)
+            when = some_text([_runs_text(points, one) for one in some], _MOST_CHANGES)
+            each = [_pattern(points, one, begins=one.first in begins) for one in some]
+            if len(some) > 1:
+                texts = [stated_text(code, one) for one in each]
+                each = [states("several", patterns=some_text(texts, _MOST_CHANGES))]
+            shown = states(each[0].form, **each[0].named, when=when)
+            yield make_finding(code, name, shown)
     if different := _disagreement(points, of, look):
         yield make_finding("steps-and-looks-differ", name, different)
     for segment in of.wanders:
         runs = points[segment.first], points[segment.last]
-        evidence = (
-            "each run is close to the one before it, and no step explains that; from the run of "
-            f"{run_text(runs[0])} to that of {run_text(runs[1])}"
-        )
-        yield make_finding("level-wanders", name, evidence)
+        shown = states(first=run_text(runs[0]), last=run_text(runs[1]))
+        yield make_finding("level-wanders", name, shown)
     for segment in of.segments[1:]:
         shown = states(
             changes=changes_text(segment.changes),
@@ -484,53 +477,50 @@ def pattern_text(
 ) -> str:
     """Return what is no step in words: `runs 40 to 44 were 100 % slower, then as before`. `begins`:
     whether a segment begins with it."""
+    return stated_text(_CODES[one.kind], _pattern(points, one, begins=begins))
+
+
+def _pattern(points: Sequence[HistoryPoint], one: PatternAnswer, *, begins: bool) -> FindingFigures:
     first, last = one.first + 1, one.last + 1
-    word = direction(points[-1], rises=one.ratio > 1)
-    change = f"{percent_text(abs(one.ratio - 1), 2)} {word}"
-    span = f"run {first} to run {last}"
+    change = Figure(abs(one.ratio - 1), "%")
+    way = direction(points[-1], rises=one.ratio > 1)
     if one.kind == "excursion":
         rest = " than those after" if begins else ", then as before"
-        return f"runs {first} to {last} were {change}{rest}"
-    if one.kind == "drift" and one.is_alternative:
-        return f"a steady change fits about as well as the step, {change} from {span}"
+        return states(runs=Figure(first, "", last), change=change, way=way, rest=rest)
     if one.kind == "drift":
-        return f"{change} from {span}, steadily and not in a step"
+        form = "alternative" if one.is_alternative else ""
+        return states(form, change=change, way=way, first=first, last=last)
     if one.kind == "modes":
         count = round(one.share * (last - first + 1))
-        return f"two levels at the same time, {count} of {span} are {change}"
-    times = number_text(max(one.ratio, 1 / one.ratio), 2)
+        return states(count=count, first=first, last=last, change=change, way=way)
     than = "as much as" if one.ratio > 1 else "less than"
-    return f"since run {first} the runs vary {times} times {than} before"
+    return states(first=first, times=max(one.ratio, 1 / one.ratio), than=than)
 
 
 def _runs_text(points: Sequence[HistoryPoint], one: PatternAnswer) -> str:
     return f"{run_text(points[one.first])} to {run_text(points[one.last])}"
 
 
-def _disagreement(points: Sequence[HistoryPoint], of: _Levels, look: NewestLook | None) -> str:
+def _disagreement(
+    points: Sequence[HistoryPoint], of: _Levels, look: NewestLook | None
+) -> FindingFigures | None:
     """Return that the steps and the looks put the beginning of the present level at different
-    places; else empty."""
+    places; else None."""
     if look is None or of.wanders:
-        return ""
+        return None
     verdict = look.verdict
     begins = verdict.level_start if verdict.since is None else verdict.since
     starts = {verdict.level_start + look.offset, begins + look.offset}
     steps = [one for one in of.steps if one.index > of.start]
     if steps and any(_is_at(steps[-1], one) for one in starts):
-        return ""
+        return None
     start = verdict.level_start + look.offset
     if start > (steps[-1].index if steps else of.start):
-        return (
-            f"a look after a run found a change at run {start + 1} where all runs together have no step; "
-            f"{run_text(points[start])}"
-        )
+        return states(run=start + 1, when=run_text(points[start]))
     if not steps:
-        return ""
+        return None
     at = steps[-1].index
-    return (
-        f"all runs together have a step at run {at + 1} that no look after a run found, so the newest run is compared "
-        f"with those since run {start + 1}; {run_text(points[at])}"
-    )
+    return states("step", run=at + 1, since=start + 1, when=run_text(points[at]))
 
 
 def _is_at(step: StepAnswer, start: int) -> bool:
@@ -539,8 +529,8 @@ def _is_at(step: StepAnswer, start: int) -> bool:
     return step.first - MIN_VALUES <= start <= step.last + MIN_VALUES
 
 
-def _outliers_text(points: Sequence[HistoryPoint], of: _Levels) -> str:
-    """Return how far the outliers are above and below their levels, then which runs they are; empty
+def _outliers(points: Sequence[HistoryPoint], of: _Levels) -> FindingFigures | None:
+    """Return how far the outliers are above and below their levels, and which runs they are; None
     without any."""
     ratios: dict[str, list[float]] = {}
     details = []
@@ -555,24 +545,17 @@ def _outliers_text(points: Sequence[HistoryPoint], of: _Levels) -> str:
                 for one, unit in ((point.estimate, point.unit), (level.value, level.unit))
             )
             details.append(f"{run_text(point)}: {value} of {usual}")
-    parts = [_outlying_text(ratios[side], side) for side in sorted(ratios)]
-    head = f"{' and '.join(parts)} its level"
-    return f"{head}; {some_text(details, _MOST_OUTLIERS)}" if details else ""
-
-
-def _outlying_text(ratios: Sequence[float], side: str) -> str:
-    """Return `one run is 7.6 % above`, `2 runs are 5.3 and 7.6 % above`, `9 runs are 5.3 to 12 %
-    above`."""
-    sizes = sorted(abs(ratio - 1) for ratio in ratios)
-    if len(sizes) > _MOST_CHANGES:
-        sizes = [sizes[0], sizes[-1]]
-    figures = [*dict.fromkeys(percent_text(size, 2) for size in sizes)]
-    figures = [*(text.removesuffix(" %") for text in figures[:-1]), figures[-1]]
-    listed = list_text(figures)
-    if len(ratios) > _MOST_CHANGES:
-        listed = " to ".join(figures)
-    runs = "one run is" if len(ratios) == 1 else f"{plural(len(ratios), 'run')} are"
-    return f"{runs} {listed} {side}"
+    if not details:
+        return None
+    spans: dict[str, Value] = {}
+    for side, of_side in ratios.items():
+        away = [abs(ratio - 1) for ratio in of_side]
+        spans[f"n_{side}"], spans[side] = len(away), Figure(min(away), "%", max(away))
+    return states(
+        **spans,
+        joined=" and " if len(ratios) > 1 else None,
+        runs=some_text(details, _MOST_OUTLIERS),
+    )
 
 
 _MOST_OUTLIERS = 20

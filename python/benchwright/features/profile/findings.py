@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from benchwright.core.results import Finding
+from benchwright.core.results import Figure, Finding, states
 from benchwright.core.text import percent_text, size_text
 from benchwright.features.profile.types import Characterization, Direction, sizes_of
 from benchwright.findings import thresholds as t
@@ -24,14 +24,12 @@ def io_findings(
     """
     doubts = []
     if found.lost_events:
-        evidence = (
-            f"{found.lost_events:,} of the trial's calls were not counted: all counts of "
-            "its I/O are too low"
-        )
-        doubts.append(make_finding("characterize-lost-events", subject, evidence))
-    told = "" if claimed_bytes is None else _not_as_claimed(found, claimed_bytes)
-    if told:
-        doubts.append(make_finding("io-size-not-as-claimed", subject, told))
+        shown = states(lost=found.lost_events)
+        doubts.append(make_finding("characterize-lost-events", subject, shown))
+    sizes = "" if claimed_bytes is None else _not_as_claimed(found, claimed_bytes)
+    if claimed_bytes is not None and sizes:
+        shown = states("calls", stated=Figure(claimed_bytes, "B"), sizes=sizes)
+        doubts.append(make_finding("io-size-not-as-claimed", subject, shown))
     return doubts
 
 
@@ -51,4 +49,4 @@ def _not_as_claimed(characterization: Characterization, claimed_bytes: float) ->
         [(size, calls)] = counts.most_common(1)
         share = percent_text(calls / counts.total())
         parts.append(f"{share} of {counts.total():,} {way}s are of {size_text(size)}")
-    return f"stated as {size_text(claimed_bytes)}, but {', '.join(parts)}"
+    return ", ".join(parts)

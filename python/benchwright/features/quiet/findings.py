@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.results import Finding
+from benchwright.core.results import Finding, FindingFigures, states
 from benchwright.core.text import list_text, some_text
 from benchwright.features.quiet.chill_types import CacheResidency, ChillReport, ChillStop
 from benchwright.features.quiet.types import AS_BEFORE, QuietResult, RestoreResult, RevertedChange
@@ -43,9 +43,11 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
         who = f"process {restored.owner.pid}" if restored.owner.pid else "bw quiet --keep"
         boot = " before the last boot" if restored.rebooted else ""
         good = [u for u in restored.undone if u not in restored.failed]
-        log = f" (log {restored.place})" if restored.place else ""
-        text = f"the changes of {who}{boot} were undone: {_few(_names(good))}{log}"
-        yield make_finding("quiet-undone-late", "machine", text)
+        settings = _few(_names(good))
+        shown = states(
+            who=f"{who}{boot}", settings=settings, log=restored.place and str(restored.place)
+        )
+        yield make_finding("quiet-undone-late", "machine", shown)
     if not late:
         yield from _reverted_settings(restored.lost)
     for one in restored.foreign:
@@ -127,15 +129,16 @@ def _warm_finding(one: CacheResidency, chilled: ChillReport) -> Finding:
     return msgspec.structs.replace(found, remedy=remedy)
 
 
-def _chill_evidence(cache_residency: CacheResidency, chilled: ChillReport) -> str:
-    text = f"{cache_residency.after_pages:,} of {cache_residency.pages:,} pages still in memory"
-    text += f" after {chilled.method} (before: {cache_residency.before_pages:,})"
-    if cache_residency.only_in:
-        text += f"; they cannot be dropped: {cache_residency.only_in} has no other copy of its data"
-    elif cache_residency.locked_by:
-        text += f"; pages locked in memory (mlock) by {list_text(cache_residency.locked_by, 3)}"
-    if chilled.squeeze is not None:
-        text += f"; it stopped because {_REASONS[chilled.squeeze.stopped]}"
-    if cache_residency.unread:
-        text += f"; {cache_residency.unread:,} files could not be checked"
-    return text
+def _chill_evidence(cache_residency: CacheResidency, chilled: ChillReport) -> FindingFigures:
+    locked = cache_residency.locked_by if not cache_residency.only_in else ()
+    squeeze = chilled.squeeze
+    return states(
+        after=cache_residency.after_pages,
+        pages=cache_residency.pages,
+        method=chilled.method,
+        before=cache_residency.before_pages,
+        only_in=cache_residency.only_in,
+        locked_by=list_text(locked, 3) if locked else None,
+        stopped=None if squeeze is None else _REASONS[squeeze.stopped],
+        unread=cache_residency.unread or None,
+    )
