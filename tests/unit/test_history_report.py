@@ -143,7 +143,7 @@ def test_several_spikes_are_one_sentence() -> None:
         return finding.evidence
 
     two = evidence({20: 1.5, 40: 1.3})
-    assert two.startswith("2 runs are 30 and 50 % above its level; 2026-")
+    assert two.startswith("2 runs are 30 to 50 % above its level; 2026-")
     assert ("0000014" in two, "0000028" in two) == (True, True)
     both = evidence({20: 1.5, 40: 0.7})
     assert both.startswith("one run is 50 % above and one run is 30 % below its level;")

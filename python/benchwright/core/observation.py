@@ -178,6 +178,30 @@ class ErrorText(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where all stored output is, in the study."""
 
 
+class MissingMetric(msgspec.Struct, frozen=True):
+    """A requested metric that a thread did not yield. It is stored as a line, `name (thread K): why`,
+    which exports contain too."""
+
+    metric: str
+    thread: str = ""
+    why: str = ""
+
+    @classmethod
+    def stored(cls, line: str) -> MissingMetric:
+        """Return what a stored line says."""
+        metric, _, rest = line.partition(_OF_THREAD)
+        thread, _, why = rest.partition("): ")
+        return cls(metric, thread, why)
+
+    @property
+    def line(self) -> str:
+        """The form in which it is stored."""
+        return f"{self.metric}{_OF_THREAD}{self.thread}): {self.why}"
+
+
+_OF_THREAD = " (thread "
+
+
 class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """One epoch of one test, as it is stored in the journal."""
 
@@ -195,7 +219,7 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whole blocks that hooks printed in `final`; each has its `[name]` under ''. """
     processes: tuple[ProcessRecord, ...] = ()
     missing: tuple[str, ...] = ()
-    """Requested metrics that this trial did not yield, each as `name (thread K): why`."""
+    """Requested metrics that this trial did not yield, as lines of `MissingMetric`."""
     left_running: int = 0
     """Processes that had to be ended after the trial because they outlived it."""
     not_permitted: int = 0

@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from benchwright.core.observation import FAILED_ENDINGS, Trial, TrialEnding
+from benchwright.core.observation import FAILED_ENDINGS, MissingMetric, Trial, TrialEnding
 from benchwright.core.plan import (
     CommandMode,
     StopDecision,
@@ -230,9 +230,8 @@ def _failures(name: str, trials: Sequence[Trial], ok_status: Sequence[int]) -> l
             causes.setdefault(("timeout", "the time limit was exceeded"), []).append(trial.epoch)
         elif trial.ending is TrialEnding.FAILED:
             stated = _stated_failures(trial)
-            for cause in _failed_commands(trial, ok_status, bool(stated)):
-                code = code_of_failure(cause.removeprefix("`"))
-                causes.setdefault((code, cause), []).append(trial.epoch)
+            for cause, command in _failed_commands(trial, ok_status, bool(stated)).items():
+                causes.setdefault((code_of_failure(command), cause), []).append(trial.epoch)
             for why in stated:
                 causes.setdefault(("result-failed", why), []).append(trial.epoch)
     failed = sum(trial.ending in FAILED_ENDINGS for trial in trials)
@@ -285,22 +284,23 @@ def _stated_failures(trial: Trial) -> list[str]:
     )
 
 
-def _failed_commands(trial: Trial, ok_status: Sequence[int], explained: bool) -> list[str]:
-    """Return a description of the failures of a trial: at most one line per command. If it is
-    `explained`, other findings have those that a tool states."""
+def _failed_commands(trial: Trial, ok_status: Sequence[int], explained: bool) -> dict[str, str]:
+    """Return a description of the failures of a trial, each with its command: at most one per
+    command, which is empty if it is unknown. If it is `explained`, other findings have those that a
+    tool states."""
     causes = {
-        f"{_command_text(block.command)} {status_text(block.status)}": None
+        f"{_command_text(block.command)} {status_text(block.status)}": block.command
         for block in trial.blocks
         if not block.failure and block.status not in ok_status
     }
     for process in trial.processes:
         if process.error:
             text = f"{process.mode} command {process.index + 1} did not start: {process.error}"
-            causes[text] = None
+            causes[text] = ""
         elif process.failed(ok_status) and (process.mode != "EXEC" or not causes):
             what = f"{process.mode} command {process.index + 1}"
-            causes[f"{what} {status_text(process.status)}"] = None
-    return list(causes) or ([] if explained else ["a command failed"])
+            causes[f"{what} {status_text(process.status)}"] = ""
+    return causes if causes or explained else {"a command failed": ""}
 
 
 def _missing(
@@ -335,16 +335,13 @@ def _rejected_values(name: str, reasons: dict[str, str], missing: set[str]) -> l
 
 
 def _reasons(trials: Iterable[Trial]) -> dict[str, str]:
-    """Return the first reason given for each missing metric, as `: thread 1: why`."""
+    """Return the first reason given for each missing metric, as `thread 1: why`."""
     reasons: dict[str, str] = {}
     for trial in trials:
         if trial.ending is not TrialEnding.OK:
             continue
-        for line in trial.missing:
-            metric, _, rest = line.partition(" (thread ")
-            thread, _, why = rest.partition("): ")
-            text = f": thread {thread}: {why}" if why else ""
-            reasons.setdefault(metric, text)
+        for one in map(MissingMetric.stored, trial.missing):
+            reasons.setdefault(one.metric, f"thread {one.thread}: {one.why}" if one.why else "")
     return reasons
 
 

@@ -14,7 +14,7 @@ from benchwright.core.errors import StudyError
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
 from benchwright.page.trial_documents import trial_document
-from benchwright.report.answer import TestAnswer, answer_of, answer_sentence, estimate_text
+from benchwright.report.answer import TestAnswer, answer_headline, answer_of, estimate_text
 from benchwright.study.contents import TestContents, stored_baseline
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import parsed_test
@@ -66,7 +66,7 @@ def _of_comparison(comparison: ComparisonResult) -> str:
 def _of_tests(rows: Sequence[TestAnswer]) -> str:
     """Return the answer of one test, or between which results those of several lie."""
     if len(rows) == 1:
-        return answer_sentence(rows[0]).partition(" (")[0]
+        return answer_headline(rows[0])
     known = [(row, row.estimate) for row in rows if row.estimate is not None]
     if not known:
         return f"{plural(len(rows), 'test')}, no result" if rows else ""

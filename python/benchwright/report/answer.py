@@ -764,18 +764,29 @@ def answer_sentence(test: TestAnswer) -> str:
 
     Details are in the parentheses at its end, which a report page prints below its headline.
     """
+    head, details, tail = _answer_parts(test)
+    return f"{head} ({details}){tail}" if details else head
+
+
+def answer_headline(test: TestAnswer) -> str:
+    """Return the answer of a test without details: `sort: 0.834 s ± 1.8 %`."""
+    return _answer_parts(test)[0]
+
+
+def _answer_parts(test: TestAnswer) -> tuple[str, str, str]:
+    """Return the beginning of the sentence of a test, what is in its parentheses, and the rest."""
     trials = plural(test.trials, "trial")
     if test.span_s is not None:
         trials += f" in {duration_text(test.span_s)}"
     estimate = test.estimate
     if estimate is None:
         if test.state == "interrupted":
-            return f"{test.name}: no result, interrupted after {trials}"
+            return f"{test.name}: no result, interrupted after {trials}", "", ""
         if test.state == "running":
             so_far = f", {trials} so far" if test.trials else ""
-            return f"{test.name}: no result yet{so_far}"
+            return f"{test.name}: no result yet{so_far}", "", ""
         state = "failed" if test.state == "failed" else "no result"
-        return f"{test.name}: {state}: {test.reason}"
+        return f"{test.name}: {state}: {test.reason}", "", ""
     label = "" if test.label == "elapsed" else f"{test.label} "
     figure = f"{label}{estimate_text(estimate)}"
     level = percent_text(estimate.confidence)
@@ -783,18 +794,19 @@ def answer_sentence(test: TestAnswer) -> str:
         level = "no interval"
     failed = f", {test.failed} failed" if test.failed else ""
     known = f"{level}, {trials}{failed}"
+    head = f"{test.name}: {figure}"
     match test.state:
         case "answered":
-            return f"{test.name}: {figure} ({known})"
+            return head, known, ""
         case "undecided":
             why = f"{_missed(test, estimate)}{test.reason}"
-            return f"{test.name}: undecided: {figure} ({known}; {why})"
+            return f"{test.name}: undecided: {figure}", f"{known}; {why}", ""
         case "interrupted":
-            return f"{test.name}: {figure} ({level}), interrupted after {trials}{failed}"
+            return head, level, f", interrupted after {trials}{failed}"
         case "running":
-            return f"{test.name}: {figure} ({level}) so far, {trials}{failed}"
+            return head, level, f" so far, {trials}{failed}"
         case "failed":
-            return f"{test.name}: {figure} ({known}), then failed: {test.reason}"
+            return head, known, f", then failed: {test.reason}"
 
 
 def _missed(test: TestAnswer, estimate: Estimate) -> str:

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
+from benchwright.core.observation import (
+    MeasurementBlock,
+    MissingMetric,
+    ProcessRecord,
+    Trial,
+    TrialEnding,
+)
 from benchwright.core.plan import CommandMode, TestPlan
 from benchwright.stats.metric_rules import EXTRAS
 from benchwright.trial.metrics import (
@@ -227,6 +233,6 @@ def _missing(
     wanted = {spec.name for spec in plan.metrics} - ALWAYS_THERE | absent.keys()
     there = {name for block in rows for name in block.values}
     return [
-        f"{name} (thread {thread}): {absent.get(name, 'no such value was yielded')}"
+        MissingMetric(name, str(thread), absent.get(name, "no such value was yielded")).line
         for name in sorted(wanted - there | absent.keys() & _MEASURED)
     ]

@@ -504,6 +504,13 @@ _MOST_DIGITS = 4
 
 def change_and_interval(ratio: Estimate) -> str:
     """Return `+7.9 % (+6.1 to +9.8 %)`, with so many digits that ends that differ are seen to."""
+    value, interval = change_with_interval(ratio)
+    return f"{value} ({interval})" if interval else value
+
+
+def change_with_interval(ratio: Estimate) -> tuple[str, str]:
+    """Return the change and its interval, each as a text, as `change_and_interval` has them; the
+    interval is empty where an end is unbounded."""
     numbers = ratio.value, ratio.low, ratio.high
     value, low, high = (signed_change(one) for one in numbers)
     for digits in range(3, _MOST_DIGITS + 1):
@@ -511,10 +518,10 @@ def change_and_interval(ratio: Estimate) -> str:
             break
         value, low, high = (signed_change(one, digits) for one in numbers)
     if not math.isfinite(ratio.low) or not math.isfinite(ratio.high):
-        return value
+        return value, ""
     if low.endswith(" %") and high.endswith(" %"):
         low = low.removesuffix(" %")
-    return f"{value} ({low} to {high})"
+    return value, f"{low} to {high}"
 
 
 def _ratio(compared: NewestComparison) -> Estimate:

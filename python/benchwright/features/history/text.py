@@ -14,6 +14,7 @@ from benchwright.features.history.newest import (
     HistoryGate,
     JudgedSeries,
     change_and_interval,
+    change_with_interval,
     direction,
     no_value_text,
     signed_change,
@@ -186,7 +187,7 @@ def step_words(one: SeriesAnswer, step: StepAnswer) -> str:
 
 
 def _interval(step: StepAnswer) -> str:
-    return change_and_interval(step.ratio).partition(" (")[2].rstrip(")") or "-"
+    return change_with_interval(step.ratio)[1] or "-"
 
 
 def commits_of(one: SeriesAnswer, step: StepAnswer) -> tuple[str, str]:

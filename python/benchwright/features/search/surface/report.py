@@ -207,10 +207,14 @@ def _span_text(results: Sequence[SampleResult]) -> str:
 
 def _answer_text(result: SampleResult) -> str:
     """Return the peak of a sample with its interval, or its bound."""
-    found = result.found
-    rate = peak_rate_text(found)
-    interval = interval_text(found.interval) if result.claim_held else ""
+    rate, interval = _answer_texts(result)
     return f"{rate} ({interval})" if interval else rate
+
+
+def _answer_texts(result: SampleResult) -> tuple[str, str]:
+    """Return the peak of a sample, or its bound, and its interval, empty if it has none."""
+    found = result.found
+    return peak_rate_text(found), interval_text(found.interval) if result.claim_held else ""
 
 
 def surface_headline(report: SurfaceReport) -> str:
@@ -227,14 +231,14 @@ def surface_headline(report: SurfaceReport) -> str:
     if order.open:
         ended = "" if report.status == "undecided" else ended
         if order.measured:
-            rate, _, interval = _answer_text(order.measured[0]).partition(" (")
-            held += "; the highest of them " + f"{rate}, {interval}".rstrip(", )")
+            texts = filter(None, _answer_texts(order.measured[0]))
+            held += f"; the highest of them {', '.join(texts)}"
         return f"Highest peak rate not established{ended} ({held})"
     if len(order.highest) > 1:
         place = f"at one of {len(order.highest)} samples"
         return f"Highest peak rate {place}{ended} ({_span_text(order.highest)})"
-    rate, _, interval = _answer_text(order.known[0]).partition(" (")
-    return f"Highest peak rate {rate}{ended}" + (f" ({interval}" if interval else "")
+    rate, interval = _answer_texts(order.known[0])
+    return f"Highest peak rate {rate}{ended}" + (f" ({interval})" if interval else "")
 
 
 # -- head ------------------------------------------------------------------------------
