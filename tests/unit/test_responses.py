@@ -12,8 +12,8 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.criterion import Criterion
+from benchwright.features.load.page import load_responses
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
-from benchwright.features.load.view import load_responses
 from benchwright.features.search.charts import response_tests
 from benchwright.features.search.types import (
     Claim,

@@ -9,7 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from benchwright.features.load.document import TrialLoad
-    from benchwright.features.load.view import ShownLoad
+    from benchwright.features.load.page import ShownLoad
     from benchwright.page.trial_documents import StoredDocument, TrialDocument
     from benchwright.report.charts.sheet import Sheet
     from benchwright.views.blocks import Section, Tile
@@ -29,13 +29,13 @@ class TrialLoads:
 
     def tiles(self, one: StoredDocument) -> Iterator[Tile]:
         """Yield the figures of its answer."""
-        from benchwright.features.load.view import load_tiles
+        from benchwright.features.load.page import load_tiles
 
         return load_tiles(_shown(one))
 
     def section(self, part: str, found: Sequence[StoredDocument]) -> Section:
         """Return the section about loads."""
-        from benchwright.features.load.view import loads_section
+        from benchwright.features.load.page import loads_section
 
         return loads_section(part, [_shown(one) for one in found])
 
@@ -50,7 +50,7 @@ class TrialLoads:
 
 def _shown(one: StoredDocument) -> ShownLoad:
     from benchwright.features.load.document import TrialLoad
-    from benchwright.features.load.view import ShownLoad
+    from benchwright.features.load.page import ShownLoad
 
     load = one.document
     assert isinstance(load, TrialLoad)

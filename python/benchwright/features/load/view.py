@@ -1,4 +1,4 @@
-"""The result of a load as blocks: its tables, tiles and pictures; on a terminal and on the page.
+"""The result of a load as blocks: its tables, for terminal and page; and its report as text.
 
 Decision: the table of times has three rows for each kind of operation: response time, service time,
 issue error. The times of a table have one unit, so that they are compared at a glance. A percentile
@@ -22,19 +22,11 @@ from benchwright.core.text import (
     duration_ns_text,
     number_text,
     part_text,
-    plural,
     rounded_down,
     unit_for,
 )
 from benchwright.core.text_table import field_lines
 from benchwright.core.untrusted import visible
-from benchwright.features.load.chart import (
-    NamedLoad,
-    course_panel,
-    issue_error_panel,
-    quantities_panel,
-    rate_panel,
-)
 from benchwright.features.load.report import (
     COLUMNS,
     MANY_KINDS,
@@ -42,7 +34,6 @@ from benchwright.features.load.report import (
     LoadReport,
     facts,
     load_sentence,
-    outcome_counts,
     shown_kinds,
 )
 from benchwright.features.load.response_times import chain_times, host_times, response_times
@@ -52,34 +43,15 @@ from benchwright.features.load.types import (
     TimeDistribution,
     response_rank,
 )
-from benchwright.findings.result import TestResult
 from benchwright.findings.thresholds import FEW_BEYOND
-from benchwright.page.trial_charts import normal_pictures
 from benchwright.report.answer import finding_groups
-from benchwright.report.charts.compose import RESPONSE_MEAN
-from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import PlotTest
 from benchwright.report.parts import report_text
-from benchwright.stats.aggregate import MetricColumn
-from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
-from benchwright.views.blocks import (
-    Block,
-    Cell,
-    Column,
-    Group,
-    Number,
-    Picture,
-    Section,
-    TableBlock,
-    Tile,
-    Words,
-)
+from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words
 from benchwright.views.figures import (
     Scale,
     as_sentence,
     count_column,
     count_number,
-    heading,
     keyed,
     number_of,
     scale_of,
@@ -93,16 +65,6 @@ _FINEST = 3
 """Maximum decimals of a time in a table: the resolution is a thousandth of its unit."""
 _RANKS = {"p90": 3, "p99_99": 2}
 """Percentiles that a narrow table leaves out first."""
-
-
-class ShownLoad(msgspec.Struct, frozen=True):
-    """A load on a page."""
-
-    id: str
-    name: str
-    test: TestResult
-    result: EngineResult
-    report: LoadReport
 
 
 # -- Times ------------------------------------------------------------------------------
@@ -406,7 +368,9 @@ def _drift_text(host: HostResult) -> str:
     return f"{clock.drift_ppm:+.2g} ±{clock.drift_bound_ppm:.2g} ppm"
 
 
-def _tables(result: EngineResult, report: LoadReport, key: str = "load") -> Iterator[TableBlock]:
+def load_tables(
+    result: EngineResult, report: LoadReport, key: str = "load"
+) -> Iterator[TableBlock]:
     """Yield the tables of a load, without those that have no rows."""
     every = (
         times_table(result, report, key),
@@ -426,7 +390,7 @@ def load_text(result: EngineResult, findings: Sequence[Finding], report: LoadRep
     measured, findings."""
     blocks: list[list[str]] = []
     noted: set[str] = set()
-    for table in _tables(result, report):
+    for table in load_tables(result, report):
         notes = [note for note in table.note.splitlines() if note not in noted]
         noted.update(notes)
         lines = [line for note in notes for line in wrapped(note, report.width)]
@@ -439,122 +403,3 @@ def load_text(result: EngineResult, findings: Sequence[Finding], report: LoadRep
     else:
         lines = group_lines(finding_groups(named), 1, report.width, report.paint)
     return "\n".join((text, *lines, "")) if lines else text
-
-
-# -- On the page ---------------------------------------------------------------------------
-
-
-def load_tiles(load: ShownLoad) -> Iterator[Tile]:
-    """Yield what a load's answer consists of."""
-    result, link = load.result, load.test.trials_id
-    rate = result.achieved_rate_per_s
-    yield Tile(
-        "Achieved rate", number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link)
-    )
-    for what, times in (
-        ("Response", response_times(result)),
-        ("Issue error", result.all.issue_error_ns),
-    ):
-        value = None if times.p99 is None else times.p99 / 1e9
-        yield Tile(
-            f"{what} p99",
-            number_of(f"{load.id}.{what[:5].lower()}.tile", value, scale_of([value], "s")),
-            f"of {plural(times.count, 'operation')}",
-        )
-    yield Tile("Errors", count_number(f"{load.id}.errors.tile", result.counts.errors, link=link))
-
-
-def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
-    """Return the mean responses of a load's trials [ns] as a test in milliseconds; None if there
-    are fewer than three."""
-    if len(column.values) < FEWEST_OF_PROBABILITY_PLOT:
-        return None
-    values = tuple(value / 1e6 for value in column.values)
-    in_ms = MetricColumn(column.name, column.epochs, values)
-    label = {column.name: "Mean response"}
-    return PlotTest(name, {column.name: in_ms}, label, {column.name: "ms"})
-
-
-def loads_section(part: str, loads: Sequence[ShownLoad]) -> Section:
-    """Return the results of the loads."""
-    blocks: list[Block] = []
-    for load in loads:
-        inner = tuple(_blocks(load))
-        if len(loads) == 1:
-            blocks += inner
-            continue
-        sentence = visible(load_sentence(load.result, load.report))
-        blocks.append(Group(id=load.id, title=visible(load.name), sentence=sentence, blocks=inner))
-    tests = {load.test.id: load.test for load in loads}
-    found = [
-        load_responses(test.name, test.columns[RESPONSE_MEAN])
-        for test in tests.values()
-        if RESPONSE_MEAN in test.columns
-    ]
-    blocks += normal_pictures(f"{part}-normal", [one for one in found if one])
-    return Section(
-        id=f"{part}-load",
-        title="Load",
-        lead="The delay that the generator added (issue error), the time that the server needed "
-        "(service), and the time that a user waits (response).",
-        blocks=tuple(blocks),
-    )
-
-
-def _blocks(load: ShownLoad) -> Iterator[Block]:
-    named = NamedLoad(visible(load.name), load.result)
-    yield from _tables(load.result, load.report, load.id)
-    yield _counts_table(load.result, load.id)
-    yield table_of(
-        f"{load.id}.facts",
-        "How it was measured",
-        [("", one) for one in facts(load.result, load.report) if one[0] != "operations"],
-        (
-            (Column("What"), lambda _, one: Words(visible(one[0]))),
-            (Column("Value"), lambda _, one: Words(visible(one[1]))),
-        ),
-        folded=True,
-    )
-    yield Picture(
-        id=f"{load.id}.times",
-        title="Times",
-        sheet=Sheet("", (quantities_panel(named), course_panel(named))),
-        reading="Both axes of time are logarithmic. If the response time is far above the service "
-        "time, operations waited before they started. If the issue error is close to the response "
-        "time, the generator caused most of it. Operations without a response count as slower than "
-        "all others: the response has no percentile among them.",
-    )
-    yield Picture(
-        id=f"{load.id}.rates",
-        title="Rates and the generator's error",
-        sheet=Sheet("", (rate_panel([named]), issue_error_panel([named]))),
-        reading="The achieved rate should be equal to the intended one. The second chart shows the "
-        "share of operations whose issue error is at most the time below.",
-    )
-
-
-def _counts_table(result: EngineResult, key: str) -> TableBlock:
-    rates = {
-        "intended": result.intended_rate_per_s,
-        "issued": result.offered_rate_per_s,
-        "completed": result.achieved_rate_per_s,
-    }
-    scale = scale_of(rates.values(), "/s", 5)
-    return table_of(
-        f"{key}.operations",
-        "Operations",
-        [(name, (name, count, rates.get(name))) for name, count in outcome_counts(result.counts)],
-        (
-            (Column("Operations"), lambda _, one: Words(heading(one[0]))),
-            (
-                Column("Count", numeric=True),
-                lambda name, one: count_number(f"{key}.counts.{name}", one[1]),
-            ),
-            (
-                Column("Rate", numeric=True),
-                lambda name, one: (
-                    Words("") if one[2] is None else number_of(f"{key}.rates.{name}", one[2], scale)
-                ),
-            ),
-        ),
-    )

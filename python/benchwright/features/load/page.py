@@ -1,0 +1,156 @@
+"""The section of a page about loads: their tables, how they were measured, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from benchwright.core.text import plural
+from benchwright.core.untrusted import visible
+from benchwright.features.load.chart import (
+    NamedLoad,
+    course_panel,
+    issue_error_panel,
+    quantities_panel,
+    rate_panel,
+)
+from benchwright.features.load.report import LoadReport, facts, load_sentence, outcome_counts
+from benchwright.features.load.response_times import response_times
+from benchwright.features.load.types import EngineResult
+from benchwright.features.load.view import load_tables
+from benchwright.findings.result import TestResult
+from benchwright.page.trial_charts import normal_pictures
+from benchwright.report.charts.compose import RESPONSE_MEAN
+from benchwright.report.charts.sheet import Sheet
+from benchwright.report.charts.source import PlotTest
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
+from benchwright.views.blocks import Block, Column, Group, Picture, Section, TableBlock, Tile, Words
+from benchwright.views.figures import count_number, heading, number_of, scale_of, table_of
+
+
+class ShownLoad(msgspec.Struct, frozen=True):
+    """A load on a page."""
+
+    id: str
+    name: str
+    test: TestResult
+    result: EngineResult
+    report: LoadReport
+
+
+def load_tiles(load: ShownLoad) -> Iterator[Tile]:
+    """Yield what a load's answer consists of."""
+    result, link = load.result, load.test.trials_id
+    rate = result.achieved_rate_per_s
+    yield Tile(
+        "Achieved rate", number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link)
+    )
+    for what, times in (
+        ("Response", response_times(result)),
+        ("Issue error", result.all.issue_error_ns),
+    ):
+        value = None if times.p99 is None else times.p99 / 1e9
+        yield Tile(
+            f"{what} p99",
+            number_of(f"{load.id}.{what[:5].lower()}.tile", value, scale_of([value], "s")),
+            f"of {plural(times.count, 'operation')}",
+        )
+    yield Tile("Errors", count_number(f"{load.id}.errors.tile", result.counts.errors, link=link))
+
+
+def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
+    """Return the mean responses of a load's trials [ns] as a test in milliseconds; None if there
+    are fewer than three."""
+    if len(column.values) < FEWEST_OF_PROBABILITY_PLOT:
+        return None
+    values = tuple(value / 1e6 for value in column.values)
+    in_ms = MetricColumn(column.name, column.epochs, values)
+    label = {column.name: "Mean response"}
+    return PlotTest(name, {column.name: in_ms}, label, {column.name: "ms"})
+
+
+def loads_section(part: str, loads: Sequence[ShownLoad]) -> Section:
+    """Return the results of the loads."""
+    blocks: list[Block] = []
+    for load in loads:
+        inner = tuple(_blocks(load))
+        if len(loads) == 1:
+            blocks += inner
+            continue
+        sentence = visible(load_sentence(load.result, load.report))
+        blocks.append(Group(id=load.id, title=visible(load.name), sentence=sentence, blocks=inner))
+    tests = {load.test.id: load.test for load in loads}
+    found = [
+        load_responses(test.name, test.columns[RESPONSE_MEAN])
+        for test in tests.values()
+        if RESPONSE_MEAN in test.columns
+    ]
+    blocks += normal_pictures(f"{part}-normal", [one for one in found if one])
+    return Section(
+        id=f"{part}-load",
+        title="Load",
+        lead="The delay that the generator added (issue error), the time that the server needed "
+        "(service), and the time that a user waits (response).",
+        blocks=tuple(blocks),
+    )
+
+
+def _blocks(load: ShownLoad) -> Iterator[Block]:
+    named = NamedLoad(visible(load.name), load.result)
+    yield from load_tables(load.result, load.report, load.id)
+    yield _counts_table(load.result, load.id)
+    yield table_of(
+        f"{load.id}.facts",
+        "How it was measured",
+        [("", one) for one in facts(load.result, load.report) if one[0] != "operations"],
+        (
+            (Column("What"), lambda _, one: Words(visible(one[0]))),
+            (Column("Value"), lambda _, one: Words(visible(one[1]))),
+        ),
+        folded=True,
+    )
+    yield Picture(
+        id=f"{load.id}.times",
+        title="Times",
+        sheet=Sheet("", (quantities_panel(named), course_panel(named))),
+        reading="Both axes of time are logarithmic. If the response time is far above the service "
+        "time, operations waited before they started. If the issue error is close to the response "
+        "time, the generator caused most of it. Operations without a response count as slower than "
+        "all others: the response has no percentile among them.",
+    )
+    yield Picture(
+        id=f"{load.id}.rates",
+        title="Rates and the generator's error",
+        sheet=Sheet("", (rate_panel([named]), issue_error_panel([named]))),
+        reading="The achieved rate should be equal to the intended one. The second chart shows the "
+        "share of operations whose issue error is at most the time below.",
+    )
+
+
+def _counts_table(result: EngineResult, key: str) -> TableBlock:
+    rates = {
+        "intended": result.intended_rate_per_s,
+        "issued": result.offered_rate_per_s,
+        "completed": result.achieved_rate_per_s,
+    }
+    scale = scale_of(rates.values(), "/s", 5)
+    return table_of(
+        f"{key}.operations",
+        "Operations",
+        [(name, (name, count, rates.get(name))) for name, count in outcome_counts(result.counts)],
+        (
+            (Column("Operations"), lambda _, one: Words(heading(one[0]))),
+            (
+                Column("Count", numeric=True),
+                lambda name, one: count_number(f"{key}.counts.{name}", one[1]),
+            ),
+            (
+                Column("Rate", numeric=True),
+                lambda name, one: (
+                    Words("") if one[2] is None else number_of(f"{key}.rates.{name}", one[2], scale)
+                ),
+            ),
+        ),
+    )
