@@ -17,13 +17,14 @@ from benchwright.cli.plot_options import PlotOptions
 from benchwright.cli.shared_options import study_here
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import SUCCESS
+from benchwright.core.text import natural_key
 from benchwright.findings.result import TestResult
 from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
-from benchwright.report.charts.source import PlotGroup, PlotTest, natural_key, plot_test_of
+from benchwright.report.charts.source import PlotGroup, PlotTest, plot_test_of
 from benchwright.report.charts.style import IMAGE_FORMATS, BarSpacing, ChartStyle, LegendPlace
 from benchwright.results.inputs import check_ok_status, read_inputs
 from benchwright.study.selection import split_selector

@@ -11,6 +11,7 @@ Non-goals: Getstats' table with its three decimals (report/), parsing (core/quan
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -307,3 +308,13 @@ def some_text(texts: Sequence[str], most: int, separator: str = ", ") -> str:
 def more_text(number: int) -> str:
     """Return the end of a list that was cut: `and 5 more`."""
     return f"and {number:,} more"
+
+
+def natural_key(text: str) -> list[tuple[int, float, str]]:
+    """Return a sort key that puts `ext2:4` before `ext2:16`."""
+    parts = re.split(r"([0-9]+)", text)
+    return [
+        (0, float(part[:300]), part) if at % 2 else (1, 0.0, part)
+        for at, part in enumerate(parts)
+        if part
+    ]

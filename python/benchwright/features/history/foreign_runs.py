@@ -6,7 +6,7 @@ import functools
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,8 +48,25 @@ class _Group(NamedTuple):
     moment_ns: int | None
 
 
+def undated_files(inputs: Iterable[TestResult]) -> list[str]:
+    """Return the files that state no time of a run, in the order of the inputs."""
+    return list(dict.fromkeys(one.source for one in inputs if _group_of(one).moment_ns is None))
+
+
+class _RunTime(NamedTuple):
+    """When a run of a file was measured [ns since 1970]."""
+
+    moment_ns: int
+    """As its commit or its file states it; a part of what identifies the run."""
+    start_ns: int
+    """Its place in the history."""
+
+
 def imported_runs(inputs: Sequence[TestResult], known: KnownNames | None = None) -> list[Run]:
     """Return the runs of files of other tools: the tests of one file, commit and note are a run.
+
+    A run without a time has that of its file, but none before that of a file given before it: a
+    copy, an archive or a checkout changes the times of files, and hardly their order as arguments.
 
     The inputs are those of a parser's `history`, with their source; of all files that are read
     together, because the names of tests depend on them. A point is the mean of the values with
@@ -61,11 +78,14 @@ def imported_runs(inputs: Sequence[TestResult], known: KnownNames | None = None)
     for group, one in zip(belongs, named, strict=True):
         groups.setdefault(group, []).append(one)
     moments = _moments(groups)
+    starts = _in_order_given(groups, moments)
     of_file = functools.cache(_content)
     rules_of = functools.cache(MetricRules)
-    return [
-        _run(group, tests, moments[group], of_file, rules_of) for group, tests in groups.items()
-    ]
+    runs = []
+    for group, tests in groups.items():
+        when = _RunTime(moments[group], starts[group])
+        runs.append(_run(group, tests, when, of_file, rules_of))
+    return runs
 
 
 def _groups_of(inputs: Sequence[TestResult]) -> list[_Group]:
@@ -107,7 +127,7 @@ def _moments(groups: Iterable[_Group]) -> dict[_Group, int]:
     """Return the times of runs [ns since 1970]: of the commit, else that of the file, in the order
     of the file."""
     undated = Counter(group.source for group in groups if group.moment_ns is None)
-    of_file = {source: _file_ns(Path(source)) for source in undated}
+    of_file = {source: file_ns(Path(source)) for source in undated}
     found = {}
     for group in groups:
         moment_ns = group.moment_ns
@@ -118,10 +138,22 @@ def _moments(groups: Iterable[_Group]) -> dict[_Group, int]:
     return found
 
 
+def _in_order_given(groups: Iterable[_Group], moments: Mapping[_Group, int]) -> dict[_Group, int]:
+    """Return the places of runs in time [ns since 1970]: of those without a time of their own, none
+    before that of a file given before it."""
+    found, latest = dict(moments), 0
+    for group in groups:
+        if group.moment_ns is None:
+            moment_ns = moments[group]
+            latest = moment_ns if moment_ns >= latest else latest + 1
+            found[group] = latest
+    return found
+
+
 def _run(
     group: _Group,
     tests: Sequence[NamedInput],
-    moment_ns: int,
+    when: _RunTime,
     content_of: Callable[[Path], str],
     rules_of: Callable[[tuple[MetricSpec, ...]], MetricRules],
 ) -> Run:
@@ -137,18 +169,19 @@ def _run(
             _values_hash((one.input.name for one in tests), tests),
             _values_hash(by_full_name, tests),
         ]
+    moment_ns = when.moment_ns
     moments = [moment_ns]
     if group.moment_ns is not None:
         # Earlier versions stored some moments in whole seconds.
         moments += (_whole_second(moment_ns), moment_ns // _NS * _NS)
-    whens = [
+    texts = [
         " ".join(filter(None, (str(moment), content, group.note)))
         for moment in moments
         for content in (*contents, "")
     ]
-    run, *former = dict.fromkeys(_identity(first, when) for when in whens)
+    run, *former = dict.fromkeys(_identity(first, text) for text in texts)
     places = [one.input.origin.order_ns for one in tests if one.input.origin]
-    started_ns = max(filter(None, places), default=moment_ns)
+    started_ns = max(filter(None, places), default=when.start_ns)
     # What a file does not state is unknown, and no difference.
     environment = None if first.machine is None else Environment.of(first.machine.facts)
     found: list[tuple[SeriesKey, HistoryPoint] | NoValue] = []
@@ -178,7 +211,8 @@ def _moment_ns(origin: FileOrigin) -> int | None:
     return origin.started_ns
 
 
-def _file_ns(path: Path) -> int:
+def file_ns(path: Path) -> int:
+    """Return when a file was written last [ns since 1970]; 0 if it is gone."""
     return path.stat().st_mtime_ns if path.exists() else 0
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from benchwright.core.errors import InputError, OperatingError, argument_error
 from benchwright.core.plan import SUCCESS
-from benchwright.core.text import plural
+from benchwright.core.text import natural_key, plural
 from benchwright.features.history.store import (
     HISTORY_FILE,
     HistoryFile,
@@ -142,11 +142,19 @@ class _Reading:
             return
         # Studies need no names of other tools' tests.
         from benchwright.features.history.foreign_names import KnownNames
-        from benchwright.features.history.foreign_runs import imported_runs
+        from benchwright.features.history.foreign_runs import file_ns, imported_runs, undated_files
 
         known = KnownNames(frozenset(self.tests), self.full_names)
         every = [one for inputs in self.inputs.values() for one in inputs]
         places = {one.source: place for place, found in self.inputs.items() for one in found}
+        undated = undated_files(every)
+        times = [file_ns(Path(file)) for file in undated]
+        if times != sorted(times):
+            self.skipped.append(
+                f"{len(undated)} files state no time, "
+                "and the times at which they were written have another order than the arguments: their "
+                f"runs are in the order of the arguments, {undated[0]} first and {undated[-1]} last"
+            )
         of_place: dict[int, list[Run]] = {}
         for run in imported_runs(every, known):
             of_place.setdefault(places[run.study], []).append(run)
@@ -189,7 +197,7 @@ def read_runs(
             found.know(history)
     if len(paths) > 1:
         wanted, since_ns = None, 0
-    for path in dict.fromkeys(paths):
+    for path in _in_natural_order(list(dict.fromkeys(paths))):
         try:
             _read_path(path, found, wanted, since_ns)
         except OperatingError as error:
@@ -218,6 +226,14 @@ def read_runs(
         skipped=tuple(skipped),
         problems=tuple(problems),
     )
+
+
+def _in_natural_order(paths: Sequence[Path]) -> Sequence[Path]:
+    """Return the paths in the order given; those that are in the order of their characters, as a
+    shell's pattern gives them, with `run-2` before `run-10`."""
+    if list(paths) != sorted(paths, key=str):
+        return paths
+    return sorted(paths, key=lambda path: natural_key(str(path)))
 
 
 def _runs_of_one_moment(runs: Iterable[Run]) -> int:

@@ -199,16 +199,6 @@ class AxisPositions(msgspec.Struct, frozen=True):
         return any(len({p.label for p in group}) < len(group) for group in self.groups)
 
 
-def natural_key(text: str) -> list[tuple[int, float, str]]:
-    """Return a sort key that puts `ext2:4` before `ext2:16`."""
-    parts = re.split(r"([0-9]+)", text)
-    return [
-        (0, float(part[:300]), part) if at % 2 else (1, 0.0, part)
-        for at, part in enumerate(parts)
-        if part
-    ]
-
-
 def axis_positions(
     groups: Sequence[PlotGroup], factor: str | None, wrong: list[Diagnostic]
 ) -> AxisPositions:
