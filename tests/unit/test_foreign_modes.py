@@ -413,6 +413,11 @@ TABLES = {
         "0.1,0.1,0.2,0.3,0.4,3,200\n",
         "request-duration",
     ),
+    "locust": (
+        "Type,Name,Request Count,Failure Count\nGET,/item,100,0\n",
+        "a row for each request",
+    ),
+    "locust-history": ("Timestamp,User Count,Type,Name,Requests/s\n1,2,GET,/,3\n", "a row for"),
     "apachebench": ("Percentage served,Time in ms\n0,1.5\n1,1.6\n", "percentiles"),
 }
 
@@ -533,8 +538,19 @@ def test_a_status_of_http_is_no_exit_status(status: str, tmp_path: Path) -> None
     assert "status" in one.message
     # Exit statuses are read, also those of signals.
     text = text.replace(",200", ",0").replace(",404", ",137")
-    (found,) = read(tmp_path / "runs.csv", text)
-    assert {block.status for block in found.blocks} <= {0, 137}
+    found = read(tmp_path / "runs.csv", text)
+    assert {block.status for one in found for block in one.blocks} <= {0, 137}
+
+
+@pytest.mark.parametrize("column", ["status-code", "http_status", "responseCode"])
+def test_answers_with_an_error_are_failed_trials(column: str, tmp_path: Path) -> None:
+    """The CSV of hey: a server that refuses requests answers fast."""
+    text = f"response-time,{column},offset\n0.1,200,0\n0.2,302,1\n0.001,503,2\n"
+    (found,) = read(tmp_path / "responses.csv", text)
+    assert [block.failure for block in found.blocks] == ["", "", "HTTP status 503"]
+    assert all({*block.values} == {"response-time", "offset"} for block in found.blocks)
+    (other,) = read(tmp_path / "codes.csv", text.replace("302", "7"))
+    assert column in other.blocks[0].values
 
 
 @pytest.mark.parametrize("code", [1e30, -1e30, 0.5, "x", [3]])

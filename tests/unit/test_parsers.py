@@ -135,6 +135,44 @@ def test_csv_rows_of_different_things_are_not_trials_of_one_test(tmp_path: Path,
     assert values == [[1.5, 1.7], [2.5]]
 
 
+COMPILERS = "fft,gcc,1,8.0\nfft,gcc,1,8.1\nfft,clang,1,7.0\nsort,gcc,1,3.0\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "names"),
+    [
+        ("name,compiler,n,elapsed", COMPILERS, ["fft:compiler=gcc", "fft:compiler=clang", "sort"]),
+        ("name,compiler,n,elapsed", COMPILERS.replace("clang", ""), ["fft", "sort"]),
+        ("name,day,n,elapsed", COMPILERS.replace("clang", "2026-11-30"), ["fft", "sort"]),
+        ("name,compiler,n,elapsed", COMPILERS.replace("clang", "gcc"), ["fft", "sort"]),
+    ],
+    ids=["settings", "remarks", "moments", "the same"],
+)
+def test_csv_texts_that_differ_within_a_test_are_levels(
+    header: str, rows: str, names: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n{rows}")
+    tests = CSV.read(path)
+    assert [test.name for test in tests] == names
+    if len(names) == 3:
+        assert [block.epoch for block in tests[0].blocks] == [1, 2]
+        assert tests[1].sample == (("compiler", "clang"),)
+
+
+@pytest.mark.parametrize(
+    ("header", "is_named"), [("name,threads,elapsed", True), ("name,factor:threads,elapsed", False)]
+)
+def test_csv_numbers_that_have_the_name_of_a_setting_are_named(
+    header: str, is_named: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\nfft,1,8.0\nfft,2,4.1\n")
+    (first, *_) = CSV.read(path)
+    evidence = [finding.evidence for finding in first.session_findings]
+    assert any("factor:threads" in one for one in evidence) is is_named
+
+
 def test_csv_commands_of_blocks_are_one_test(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("thread,epoch,command,elapsed\n1,1,a,1.5\n1,1,b,2.5\n1,2,a,1.7\n1,2,b,2.7\n")

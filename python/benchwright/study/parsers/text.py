@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -172,12 +172,22 @@ _CSV_TIMES = {
 _CSV_COMPUTED = {"wait": "wait", "cpu%": "cpu_percent"}
 """Headings of quantities that are computed where a file does not state them."""
 _FACTOR = "factor:"
+_MOMENT = re.compile(r"\d{1,4}[-/:](\d{1,2}|[A-Z][a-z]{2})[-/:]\d")
+"""A date or a time of day begins so."""
+_SETTINGS = {
+    *("threads", "processes", "procs", "workers", "jobs", "cores", "cpus", "nodes", "ranks"),
+    *("clients", "connections", "concurrency", "users", "depth", "batch", "batch_size"),
+}
+"""Names of columns that are rather settings of a test than results of it."""
 _LARGEST_WHOLE = 1e18
 _CSV_WHOLE = ("thread", "epoch", "status")
 _HYPERFINE = {"command", "mean", "stddev", "user", "system", "min", "max"}
 """The columns of every version of hyperfine; `median` since 1.5."""
 _HTTP_STATUS = range(100, 600)
 _HTTP_SUCCESS = range(200, 209)
+_HTTP_ERROR = 400
+_STATUS_NAME = re.compile(r"status|code", re.IGNORECASE)
+"""In the names of columns that may have statuses of HTTP."""
 _HYPERFINE_FACTOR = "parameter_"
 
 
@@ -251,7 +261,23 @@ class _CsvTest:
     def __init__(self, sample: dict[str, str]) -> None:
         self.blocks: list[MeasurementBlock] = []
         self.lines: list[int] = []
+        self.texts: list[dict[str, str]] = []
+        """By row, the cells that are no numbers, by column."""
         self.sample = sample
+
+    def divided(self, columns: Sequence[str], is_counted: bool) -> Iterator[_CsvTest]:
+        """Yield a test for each text of these columns, in the order of first rows; `is_counted`:
+        rows have no epochs but their order."""
+        parts: dict[tuple[str, ...], _CsvTest] = {}
+        for block, line, texts in zip(self.blocks, self.lines, self.texts, strict=True):
+            levels = {name: texts[name] for name in columns}
+            one = parts.setdefault(tuple(levels.values()), _CsvTest(self.sample | levels))
+            if is_counted:
+                block = msgspec.structs.replace(block, epoch=len(one.blocks) + 1)
+            one.blocks.append(block)
+            one.lines.append(line)
+            one.texts.append(texts)
+        yield from parts.values()
 
 
 class _CsvTable:
@@ -285,7 +311,11 @@ class _CsvTable:
         blocks = (block for test in self._tests.values() for block in test.blocks)
         numbers = {name for block in blocks for name in block.values}
         hint = " (the heading factor:NAME makes texts levels)"
-        self._texts.name(numbers, self._complaints, hint)
+        self._fail_by_status(numbers)
+        levels_in = self._levels(numbers)
+        self._texts.name(numbers, self._complaints, hint, levels_in)
+        self._divide(levels_in)
+        self._name_settings(numbers)
         names = Counter(name for name, *_ in self._tests)
         found = []
         commands = {(name, command) for name, _, command, _ in self._tests}
@@ -300,6 +330,58 @@ class _CsvTable:
             )
             found.append((one, test.lines))
         return found
+
+    def _fail_by_status(self, numbers: Collection[str]) -> None:
+        """Make the rows with an error as their status of HTTP failed ones; it is no result."""
+        for name in numbers:
+            if not _STATUS_NAME.search(name):
+                continue
+            found = {block.values.get(name) for one in self._tests.values() for block in one.blocks}
+            if None in found or not found <= {*_HTTP_STATUS}:
+                continue
+            if not found & {*_HTTP_SUCCESS} and not all(map(_is_error, found)):
+                continue
+            for one in self._tests.values():
+                one.blocks = [_with_status(block, name) for block in one.blocks]
+
+    def _levels(self, numbers: Collection[str]) -> list[str]:
+        """Return the columns of texts that distinguish rows of one test: trials of one test have
+        the same settings. A column with empty cells has remarks, one of times distinguishes all."""
+        if self._blocks or self._hyperfine:
+            return []
+        found = []
+        for name in self._texts.names:
+            of_tests = [[row.get(name, "") for row in one.texts] for one in self._tests.values()]
+            texts = [text for of_test in of_tests for text in of_test]
+            is_setting = name not in numbers and all(texts) and not any(map(_MOMENT.match, texts))
+            if is_setting and any(len({*of_test}) > 1 for of_test in of_tests):
+                found.append(name)
+        return found
+
+    def _divide(self, columns: Sequence[str]) -> None:
+        """Make the texts of columns levels of the tests."""
+        if not columns:
+            return
+        is_counted = "epoch" not in {self._roles.get(name.lower()) for name in self._columns}
+        self._tests = {
+            (name, _levels_text(part.sample), command, line): part
+            for (name, _, command, line), test in self._tests.items()
+            for part in test.divided(columns, is_counted)
+        }
+
+    def _name_settings(self, numbers: Collection[str]) -> None:
+        """Name the columns of numbers that differ within a test and have names of settings."""
+        for name in sorted(name for name in numbers if name.lower() in _SETTINGS):
+            for test in self._tests.values():
+                values = [block.values.get(name) for block in test.blocks]
+                if len({*values}) > 1:
+                    other = next(at for at, value in enumerate(values) if value != values[0])
+                    what = (
+                        f"{name} as a setting, though it differs within a test: it is read as a result "
+                        f"(the heading factor:{name} makes its values levels)"
+                    )
+                    self._complaints.not_read(test.lines[other], what)
+                    break
 
     def _check_statuses(self) -> None:
         """Add a mistake if the column `status` has the statuses of HTTP responses; never in a table
@@ -327,6 +409,7 @@ class _CsvTable:
         known: dict[str, str] = {}
         values: dict[str, float] = {}
         sample: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for index, (name, cell) in enumerate(zip(self._columns, row, strict=True)):
             role = self._roles.get(name.lower())
             if (factor := self._factor(name)) is not None:
@@ -340,14 +423,16 @@ class _CsvTable:
                 values[self._quantity(name)] = value
             elif text := cell.strip():
                 self._texts.add(line, self._quantity(name), text)
+                texts[self._quantity(name)] = text
         place = {role: self._whole(role, known, line, row) for role in _CSV_WHOLE}
         command = known.get("command", "")
         apart = "" if self._blocks else command.strip()
-        levels = ",".join(f"{key}={value}" for key, value in sample.items())
+        levels = _levels_text(sample)
         test = known.get("test") or apart or self._file
         key = (test, levels, apart, line if self._hyperfine else 0)
         found = self._tests.setdefault(key, _CsvTest(sample))
         found.lines.append(line)
+        found.texts.append(texts)
         epoch = place["epoch"] if known.get("epoch") else len(found.blocks) + 1
         found.blocks.append(
             MeasurementBlock(place["thread"], epoch, command, place["status"], values)
@@ -407,6 +492,22 @@ class _CsvTable:
         return value
 
 
+def _is_error(status: float | None) -> bool:
+    return status is not None and status >= _HTTP_ERROR
+
+
+def _with_status(block: MeasurementBlock, name: str) -> MeasurementBlock:
+    """Return a row without its status of HTTP, and failed if that is an error."""
+    status = int(block.values[name])
+    values = {key: value for key, value in block.values.items() if key != name}
+    failure = f"HTTP status {status}" if _is_error(status) else block.failure
+    return msgspec.structs.replace(block, values=values, failure=failure)
+
+
+def _levels_text(sample: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in sample.items())
+
+
 class _Texts:
     """The texts of a file in places of numbers: of each quantity the first few, and their number."""
 
@@ -421,10 +522,21 @@ class _Texts:
         if len(first) < MOST_NOT_READ:
             first.append((line, text))
 
-    def name(self, numbers: set[str], complaints: ParseErrors, hint: str = "") -> None:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The quantities that have texts."""
+        return tuple(self._first)
+
+    def name(
+        self,
+        numbers: set[str],
+        complaints: ParseErrors,
+        hint: str = "",
+        levels: Collection[str] = (),
+    ) -> None:
         """Name the quantities without a number, at the first of their texts, and the texts of the
-        others, `numbers`."""
-        without = [name for name in self._first if name not in numbers]
+        others, `numbers`; `levels` are read."""
+        without = [name for name in self._first if name not in numbers and name not in levels]
         if without:
             line = min(self._first[name][0][0] for name in without)
             complaints.not_read(line, f"no value of {', '.join(without)} is a number{hint}")

@@ -37,6 +37,10 @@ _K6_HINT = "write JSON: k6 run --summary-export=FILE SCRIPT, or --out json=FILE"
 _GOOGLE_HINT = "write JSON: PROGRAM --benchmark_out=FILE --benchmark_out_format=json"
 _JMH_HINT = "write JSON: java -jar benchmarks.jar -rf json -rff FILE"
 
+_LOCUST_HINT = (
+    "it has counts and percentiles of one run, and no result of a request: write CSV with the columns "
+    "test and elapsed, a row for each request or run"
+)
 _BY_HEAD = (
     ("JMH's CSV", rb'\A"Benchmark"([,;])"Mode"\1"Threads"\1', _JMH_HINT),
     ("JMH's table", rb"^Benchmark +(\(\S+\) +)*Mode +(Cnt +)?Score ", _JMH_HINT),
@@ -74,11 +78,8 @@ _BY_HEAD = (
         rb"\AtimeStamp,elapsed,label,",
         "write CSV with the columns test and elapsed, in seconds: JMeter's are milliseconds",
     ),
-    (
-        "Locust's history of one run",
-        rb"\ATimestamp,User Count,Type,Name,",
-        "give the file of requests: locust --csv writes PREFIX_stats.csv",
-    ),
+    ("Locust's history of one run", rb"\ATimestamp,User Count,Type,Name,", _LOCUST_HINT),
+    ("Locust's table of requests", rb"\AType,Name,(Request Count|# requests),", _LOCUST_HINT),
     (
         "ApacheBench's CSV",
         rb"\APercentage served,Time in ms",
