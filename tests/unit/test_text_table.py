@@ -8,26 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchwright.core.scale import scale_of
 from benchwright.core.text_table import (
     TextColumn,
-    cells_in_unit,
-    duration_column,
     field_lines,
-    number_cells,
-    number_column,
-    number_columns,
     percent_column,
     table_lines,
     text_column,
     word_column,
 )
+from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words
+from benchwright.views.figures import number_of
+from benchwright.views.terminal import table_rows, table_text
+
+
+def cells(values: list[float | None], unit: str = "1", digits: int = 4) -> list[str]:
+    scale = scale_of(values, unit, digits)
+    return [scale.text(value, unit=False) for value in values]
 
 
 def test_typical_values_decide_on_decimals_and_the_unit() -> None:
-    values = [0.012, 0.0000001, 0.5]
-    assert cells_in_unit(values, "s", typical=[0.012]) == (["12.00", "0.00", "500.00"], "ms")
-    assert cells_in_unit([0.01234, 0.0], "s")[0] == ["12.34", "0.00"]
-    assert cells_in_unit([1.5, None], "1/s") == (["1.5", "-"], "1/s")
+    scale = scale_of([0.012], "s", ends=[0.0000001, 0.5])
+    assert [scale.text(value) for value in (0.012, 0.0000001, 0.5)] == [
+        *("12.00 ms", "0.00 ms", "500.00 ms")
+    ]
+    assert cells([0.01234, 0.0], "s") == ["12.34", "0.00"]
+    assert scale_of([1.5, None], "1/s").text(1.5) == "1.5 1/s"
+    assert scale_of([2.5e6], "B/s").text(2.5e6) == "2.5 MB/s"
 
 
 def test_words_are_left_and_figures_right() -> None:
@@ -36,40 +43,65 @@ def test_words_are_left_and_figures_right() -> None:
 
 
 def test_a_column_of_numbers_has_the_same_decimals() -> None:
-    assert number_cells([1.5, 236.3412, None, math.nan]) == ["1.5", "236.3", "-", "-"]
-    assert number_cells([100.0, 200.0, math.inf]) == ["100", "200", "never"]
-    assert number_cells([80.5, 0.4, 9.0], 3) == ["80.5", "0.4", "9.0"]
-    assert number_cells([1e9, 1e-9]) == ["1,000,000,000", "1e-09"]
+    assert cells([1.5, 236.3412, None, math.nan]) == ["1.5", "236.3", "-", "-"]
+    assert cells([80.5, 0.4, 9.0], digits=3) == ["80.5", "0.4", "9.0"]
+    assert cells([1e9, 1e-9]) == ["1,000,000,000", "1e-09"]
+    assert number_of("k", math.inf, scale_of([1.0], "s")).text == "never"
 
 
 @given(st.lists(st.floats(1e-3, 1e6), min_size=1))
-def test_all_cells_have_as_many_decimals(values: list[float]) -> None:
-    cells = number_cells(values)
-    assert len({len(cell.partition(".")[2]) for cell in cells}) == 1
+def test_all_cells_have_as_many_decimals(values: list[float | None]) -> None:
+    assert len({len(cell.partition(".")[2]) for cell in cells(values)}) == 1
 
 
 @pytest.mark.parametrize("unit", ["s", "B"])
 @pytest.mark.parametrize("value", [0.0, math.nan, None])
 def test_without_a_size_the_unit_is_the_plain_one(unit: str, value: float | None) -> None:
-    assert cells_in_unit([value, value], unit)[1] == unit
+    assert scale_of([value, value], unit).unit == unit
 
 
 def test_extreme_numbers_have_exponents_among_others() -> None:
-    column = number_column("N", [1e300, 2.5, 1e14, 0.0, -3e20])
-    assert column.cells == ("1e+300", "2.5", "1e+14", "0.0", "-3e+20")
-    assert cells_in_unit([1e300, 1.0], "s")[0][0] == "1e+300"
+    assert cells([1e300, 2.5, 1e14, 0.0, -3e20]) == ["1e+300", "2.5", "1e+14", "0.0", "-3e+20"]
+    assert cells([1e300, 1.0], "s")[0] == "1e+300"
 
 
-def test_the_unit_is_in_the_heading() -> None:
-    (times,) = [duration_column("lasted", [0.0123, 0.0456, None])]
-    assert (times.heading, times.cells) == ("lasted ms", ("12.3", "45.6", "-"))
+def test_shares_have_their_unit_in_the_heading() -> None:
     shares = percent_column("errors", [0.01, None])
     assert (shares.heading, shares.cells) == ("errors %", ("1", "-"))
 
 
-def test_an_estimate_and_its_interval_have_the_same_decimals() -> None:
-    columns = number_columns(["value", "low", "high"], [[1.032, 1.0, 1.1]])
-    assert [column.cells for column in columns] == [("1.032",), ("1.000",), ("1.100",)]
+def number(text: str, low: str = "", high: str = "") -> Number:
+    return Number(key="k", value=1.0, text=text, low_text=low, high_text=high)
+
+
+def table(columns: list[Column], *rows: tuple[Cell, ...]) -> TableBlock:
+    return TableBlock(id="t", title="T", columns=tuple(columns), rows=rows)
+
+
+def test_a_unit_that_all_numbers_have_is_in_the_heading() -> None:
+    column = Column("Time", numeric=True)
+    alike = table([column], (number("1.5 ms", "1.2", "1.8 ms"),), (number("-"),))
+    assert table_rows(alike) == [["time ms", "low", "high"], ["1.5", "1.2", "1.8"], ["-", "", ""]]
+    mixed = table([column], (number("1.5 ms"),), (number("2 MB"),))
+    assert table_rows(mixed) == [["time"], ["1.5 ms"], ["2 MB"]]
+    compound = table([column], (number("3 min 20 s"),), (number("4 min 1 s"),))
+    assert table_rows(compound)[0] == ["time"]
+    counts = table([column], (number("10, 12"),))
+    assert table_rows(counts) == [["time"], ["10, 12"]]
+
+
+def test_a_table_that_is_too_wide_is_cut_or_wrapped_but_no_word_is_broken() -> None:
+    rows = (Words("a"), Words("/a/path/without/blanks")), (Words("b"), Words("x " * 20))
+    both = table([Column("Name"), Column("Text")], *rows)
+    assert list(table_text(both, 30, cut=True))[1:] == [
+        "a     /a/path/without/blanks",
+        f"b     {'x ' * 10}x...",
+    ]
+    wrapped = list(table_text(both, 30, wrap=True))
+    assert wrapped[1] == "a     /a/path/without/blanks"
+    assert max(map(len, wrapped)) <= 30
+    narrow = list(table_text(both, 20, wrap=True))
+    assert narrow[1] == "a     /a/path/without/blanks"
 
 
 def test_long_cells_are_wrapped() -> None:

@@ -1,21 +1,20 @@
-"""Tables of text: aligned columns, the unit in the heading, the same digits in a column.
+"""Columns of text below each other: aligned, with the unit in the heading.
 
-Purpose: every table that a report prints. Decision: a table is a list of columns, not of
-rows, because the unit, the number of decimals and the width depend on all values of a column.
-Rows that are too long are wrapped within their cells.
-Non-goals: CSV, Markdown and LaTeX, which are formats (views/stats.py).
+Purpose: the layout of tables and of named fields on a terminal. Decision: a table is a list of
+columns, not of rows, because the width depends on all cells of a column. Rows that are too long are
+wrapped within their cells. Non-goals: what a table contains (views/), the digits of its figures
+(`core/scale.py`).
 """
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 import msgspec
 
-from benchwright.core.scale import Scale, scale_of
+from benchwright.core.scale import scale_of
 
 
 class TextColumn(msgspec.Struct, frozen=True):
@@ -41,33 +40,11 @@ def word_column(heading: str, cells: Iterable[str], width: int = 0) -> TextColum
     return TextColumn(heading, tuple(cells), left=True, width=width)
 
 
-def number_column(heading: str, values: Iterable[float | None], digits: int = 4) -> TextColumn:
-    """Return a column of numbers; `-` for None and NaN, `never` for infinity."""
-    return TextColumn(heading, tuple(number_cells(tuple(values), digits)))
-
-
-def number_columns(
-    headings: Sequence[str], rows: Sequence[Sequence[float | None]], digits: int = 4
-) -> list[TextColumn]:
-    """Return columns of numbers that are compared along a row: an estimate and the ends
-    of its interval have the same decimals. Each of `rows` has a value for each heading."""
-    cells = number_cells([value for row in rows for value in row], digits)
-    count = len(headings)
-    return [
-        TextColumn(heading, tuple(cells[place::count])) for place, heading in enumerate(headings)
-    ]
-
-
 def percent_column(heading: str, shares: Iterable[float | None], digits: int = 3) -> TextColumn:
     """Return a column of shares in per cent, ` %` added to the heading."""
     values = [None if share is None else 100 * share for share in shares]
-    return number_column(f"{heading} %", values, digits)
-
-
-def duration_column(heading: str, seconds: Iterable[float | None], digits: int = 3) -> TextColumn:
-    """Return a column of times in the unit that suits them all, added to the heading."""
-    cells, unit = cells_in_unit(tuple(seconds), "s", digits)
-    return TextColumn(f"{heading} {unit}", tuple(cells))
+    scale = scale_of(values, "%", digits)
+    return text_column(f"{heading} %", (scale.text(value, unit=False) for value in values))
 
 
 def fitting(columns: Sequence[tuple[int, TextColumn]], width: int) -> list[TextColumn]:
@@ -81,29 +58,6 @@ def fitting(columns: Sequence[tuple[int, TextColumn]], width: int) -> list[TextC
         if needed <= width or not dropped:
             return shown
         left = [pair for pair in left if pair[0] != dropped]
-
-
-def cells_in_unit(
-    values: Sequence[float | None],
-    unit: str,
-    digits: int = 4,
-    typical: Sequence[float | None] | None = None,
-) -> tuple[list[str], str]:
-    """Return numbers in the scale that suits them all (`core/scale.py`), and its unit. `typical`
-    values decide instead of all of them."""
-    scale = scale_of(values if typical is None else typical, unit, digits, ends=values)
-    return [_cell(value, scale) for value in values], scale.unit
-
-
-def number_cells(
-    values: Sequence[float | None], digits: int = 4, typical: Sequence[float | None] | None = None
-) -> list[str]:
-    """Return pure numbers as `cells_in_unit` does."""
-    return cells_in_unit(values, "1", digits, typical)[0]
-
-
-def _cell(value: float | None, scale: Scale) -> str:
-    return "never" if value == math.inf else scale.text(value, unit=False)
 
 
 def table_lines(

@@ -7,13 +7,12 @@ trials that a resume no longer counts are included, with 0 in the column `counte
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from benchwright.core.csv_rows import csv_of_rows
 from benchwright.features.search.stored import searches_of
 from benchwright.features.search.types import SearchTrial
 from benchwright.study.export import results_directory, write_session, write_whole
@@ -75,7 +74,7 @@ def loads_text(listed: Sequence[ExportedTrial]) -> str:
         "marks",
         *keys,
     ]
-    return _csv_table(heads, (_load_row(one, factors, keys) for one in listed))
+    return csv_of_rows([heads, *(_load_row(one, factors, keys) for one in listed)])
 
 
 def _load_row(
@@ -89,8 +88,8 @@ def _load_row(
         exported_trial.done.probe.purpose,
     ]
     levels = [sample.get(name, "") for name in factors]
-    fields = [_csv_cell(getattr(trial, name)) for name in _LOAD_COLUMNS]
-    values = [_csv_cell(trial.values.get(key)) for key in keys]
+    fields = [getattr(trial, name) for name in _LOAD_COLUMNS]
+    values = [trial.values.get(key) for key in keys]
     return [*place, *levels, *fields, " ".join(trial.marks), *values]
 
 
@@ -98,7 +97,7 @@ def series_text(listed: Sequence[ExportedTrial]) -> str:
     """Return one row per bin of each trial; values of an empty bin are empty."""
     keys = list(dict.fromkeys(key for one in listed for key in one.done.trial.series.values))
     heads = ["search", "trial", "at_s", "width_s", "count", *keys]
-    return _csv_table(heads, (row for one in listed for row in _series_rows(one, keys)))
+    return csv_of_rows([heads, *(row for one in listed for row in _series_rows(one, keys))])
 
 
 def _series_rows(exported_trial: ExportedTrial, keys: Sequence[str]) -> Iterable[list[object]]:
@@ -114,15 +113,3 @@ def _series_rows(exported_trial: ExportedTrial, keys: Sequence[str]) -> Iterable
             count,
             *values,
         ]
-
-
-def _csv_cell(value: object) -> object:
-    return "" if value is None else value
-
-
-def _csv_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(rows)
-    return text.getvalue()
