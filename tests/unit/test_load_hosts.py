@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 import zlib
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from benchwright.core.remote import HostsSettings
 from benchwright.features.load import agreement, samples
 from benchwright.features.load import workload as w
 from benchwright.features.load.agreement import odd_one_out, rank_sum_p
+from benchwright.features.load.engine import Conversation, read_lines
 from benchwright.features.load.findings import load_findings
 from benchwright.features.load.host_findings import host_findings
 from benchwright.features.load.host_parts import (
@@ -565,3 +567,16 @@ def test_samples_that_were_cut_short_are_not_merged(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         samples.merge_samples([("a", tmp_path / "a")], tmp_path / "all", 0)
     assert not (tmp_path / "all").exists()
+
+
+def test_a_line_is_waited_for_behind_what_is_none() -> None:
+    class There(Conversation):
+        def read(self) -> list[bytes | None]:
+            return [line for line in super().read() if line != b"a banner"]
+
+    text = "echo a banner; sleep 0.1; printf '{\"type\":'; sleep 0.1; echo '1}'; printf last"
+    words = ["sh", "-c", text]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        engine = There(process)
+        assert read_lines((engine,), 60) == [(engine, b'{"type":1}')]
+        assert read_lines((engine,), 60) == [(engine, b"last"), (engine, None)]

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -338,12 +339,17 @@ def read_lines(
     engines: Sequence[ConversationT], patience_s: float
 ) -> list[tuple[ConversationT, bytes | None]]:
     """Return the next lines of engines, each with its engine, None for the end of its output;
-    nothing after a time without output."""
+    nothing after a time in which no line came to its end."""
     readable = select.poll()
     for engine in engines:
         readable.register(engine, select.POLLIN)
-    found = {descriptor for descriptor, _ in readable.poll(max(0.0, patience_s) * 1000)}
-    return [(one, line) for one in engines if one.fileno() in found for line in one.read()]
+    end_s = time.monotonic() + patience_s
+    while found := readable.poll(1000 * max(0.0, end_s - time.monotonic())):
+        ready = {descriptor for descriptor, _ in found}
+        lines = [(one, line) for one in engines if one.fileno() in ready for line in one.read()]
+        if lines:
+            return lines
+    return []
 
 
 @contextlib.contextmanager
@@ -483,10 +489,10 @@ def load_metrics(result: EngineResult) -> dict[str, float]:
         if kind != "all":
             found[f"{prefix}rate_per_s"] = rate
         found[f"{prefix}bytes_per_s"] = byte_rate
-        for time, names in (_ALL if kind == "all" else _EACH).items():
-            is_response = time == "response_ns"
-            times = response_times(result, kind) if is_response else getattr(one, time)
-            found |= _named(f"{prefix}{time}", times, names)
+        for field, names in (_ALL if kind == "all" else _EACH).items():
+            is_response = field == "response_ns"
+            times = response_times(result, kind) if is_response else getattr(one, field)
+            found |= _named(f"{prefix}{field}", times, names)
     return {name: float(v) for name, v in found.items() if v is not None}
 
 
