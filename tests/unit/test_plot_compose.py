@@ -14,6 +14,7 @@ from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import ComparisonArm, StopDecision
 from benchwright.core.results import Estimate, ReachedPrecision
+from benchwright.findings.result import TestResult
 from benchwright.report.charts.compose import check_axes, compose_plot
 from benchwright.report.charts.page import fitted_style
 from benchwright.report.charts.panels import plot_sheet
@@ -52,7 +53,7 @@ def source(test: str, stop: StopDecision | None = None, **columns: Sequence[floa
         )
         for epoch, row in enumerate(rows, 1)
     ]
-    return plot_test_of(test, trials, stop=stop)
+    return plot_test_of(TestResult(test, whole_trials=tuple(trials), stop=stop))
 
 
 def times(test: str, factor: float = 1.0) -> PlotTest:
@@ -133,7 +134,7 @@ def test_a_component_that_some_test_lacks_is_a_gap_and_a_finding() -> None:
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    empty = PlotGroup("Empty", (plot_test_of("e", []),))
+    empty = PlotGroup("Empty", (plot_test_of(TestResult("e")),))
     with pytest.raises(InputError) as caught:
         drawn(line(times("a")), empty, components=("Elapsed", "Foo"), factor="fs")
     messages = [diagnostic.message for diagnostic in caught.value.diagnostics]
@@ -241,7 +242,9 @@ def test_tests_of_which_no_trial_counts_are_refused(
     mode: PlotMode, components: tuple[str, ...]
 ) -> None:
     failed = Trial("a", 1, 1, TrialEnding.FAILED, 0, 0, blocks=())
-    groups = [PlotGroup(name, (plot_test_of(name, [failed]),)) for name in "AB"]
+    groups = [
+        PlotGroup(name, (plot_test_of(TestResult(name, whole_trials=(failed,))),)) for name in "AB"
+    ]
     with pytest.raises(InputError) as caught:
         drawn(*groups, mode=mode, components=components)
     told = [diagnostic.message for diagnostic in caught.value.diagnostics]
@@ -593,7 +596,7 @@ def test_trials_that_do_not_count_are_marked_in_the_course() -> None:
         )
         for epoch, ending in enumerate(ends, 1)
     ]
-    plot = drawn(line(plot_test_of("t", trials)), mode=PlotMode.EPOCHS)
+    plot = drawn(line(plot_test_of(TestResult("t", whole_trials=trials))), mode=PlotMode.EPOCHS)
     (panel,) = plot_sheet(plot, ChartStyle()).panels
     curves = {curve.label: curve for curve in panel.curves}
     assert curves["failed"].x == (5.0,)

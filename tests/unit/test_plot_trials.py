@@ -28,6 +28,7 @@ from benchwright.features.load.trial import LoadTrial, Probe
 from benchwright.features.load.types import EngineResult
 from benchwright.features.search.peak.chart import cost_panel
 from benchwright.features.search.types import SearchTrial
+from benchwright.findings.result import TestResult
 from benchwright.report.charts.forest import forest_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.sheet import AxisUnit, Panel, PanelCurve, Sheet
@@ -43,7 +44,6 @@ from benchwright.report.charts.trials import (
 )
 from benchwright.report.charts.trials import course_panel as run_chart
 from benchwright.report.charts.use import use_sheet
-from benchwright.stats.metric_rules import MetricRules
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 AXIS = metric_axis("Elapsed", "s")
@@ -69,7 +69,7 @@ def trial(
 
 def shown(*trials: Trial, estimate: Estimate | None = MEAN) -> ShownTest:
     """Return the test of these trials."""
-    return shown_test("sort", trials, MetricRules(), "elapsed", estimate)
+    return shown_test(TestResult("t", whole_trials=trials), "sort", "elapsed", estimate)
 
 
 def curves(panel: Panel) -> dict[str, PanelCurve]:

@@ -24,7 +24,7 @@ from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
-from benchwright.report.charts.source import PlotGroup, PlotTest, plot_test_of
+from benchwright.report.charts.source import PlotGroup, plot_test_of
 from benchwright.report.charts.style import IMAGE_FORMATS, BarSpacing, ChartStyle, LegendPlace
 from benchwright.results.inputs import check_ok_status, read_inputs
 from benchwright.study.selection import split_selector
@@ -58,7 +58,7 @@ def groups_of(pairs: Sequence[tuple[str, str]], ok_status: str | None = None) ->
     if wrong:
         raise InputError(wrong)
     check_ok_status(ok_status, [one for tests in found.values() for one in tests])
-    return [PlotGroup(name, tuple(map(_source, tests))) for name, tests in found.items()]
+    return [PlotGroup(name, tuple(map(plot_test_of, tests))) for name, tests in found.items()]
 
 
 def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
@@ -68,18 +68,6 @@ def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
         names = [pattern] if Path(pattern).exists() else glob.glob(pattern)
         found |= {os.path.realpath(name) for name in names}
     return found
-
-
-def _source(parsed_input: TestResult) -> PlotTest:
-    return plot_test_of(
-        parsed_input.name,
-        parsed_input.all_trials,
-        parsed_input.specs,
-        sample=parsed_input.sample,
-        stop=parsed_input.stop,
-        arm=parsed_input.arm,
-        summaries=parsed_input.summaries,
-    )
 
 
 def _tests(pattern: str, accepted: Sequence[int]) -> list[TestResult]:

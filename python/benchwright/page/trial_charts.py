@@ -59,7 +59,7 @@ def normal_sheet(tests: Sequence[PlotTest]) -> Sheet | None:
 
 def shown(test: TestResult, row: TestAnswer) -> ShownTest:
     """Return a test's trials with the values of the metric that it is about."""
-    return shown_test(visible(row.name), test.all_trials, test.rules, row.metric, row.estimate)
+    return shown_test(test, visible(row.name), row.metric, row.estimate)
 
 
 def axis_of(test: TestResult, row: TestAnswer) -> PanelAxis:
@@ -86,17 +86,8 @@ def distribution(identifier: str, tests: Sequence[ShownTest], axis: PanelAxis) -
 def over_factor(identifier: str, tests: Sequence[TestResult], metric: str) -> Picture | None:
     """Return the estimates along the factor that is a number, with a line for each level of the
     others; None if no factor is a number."""
-    groups = [
-        PlotGroup(
-            "",
-            tuple(
-                plot_test_of(
-                    test.name, test.all_trials, test.specs, sample=test.sample, stop=test.stop
-                )
-                for test in tests
-            ),
-        )
-    ]
+    # Also the arms of a comparison, which a chart of their own has by name.
+    groups = [PlotGroup("", tuple(plot_test_of(one.labelled(arm=None)) for one in tests))]
     split, factor = split_by_factors(groups, None)
     places = axis_positions(split, factor, [])
     if not places.numeric or not all(len(group) > 1 for group in places.groups):

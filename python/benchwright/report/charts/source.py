@@ -8,17 +8,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.core.observation import FAILED_ENDINGS, Trial
-from benchwright.core.plan import ComparisonArm, MetricSpec, Pairs, StopDecision
+from benchwright.core.observation import FAILED_ENDINGS
+from benchwright.core.plan import ComparisonArm, Pairs, StopDecision
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.core.results import Summary
-from benchwright.report.charts.trials import TrialState, trial_state
-from benchwright.stats.aggregate import (
-    MetricColumn,
-    aggregate_trial,
-    metric_columns,
-    observe_trials,
-)
+from benchwright.findings.result import TestResult
+from benchwright.report.charts.trials import TrialState, states_of
+from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 
 # -- The tests of each NAME on the command line -----------------------------------------
@@ -89,39 +85,28 @@ class PlotComponent(msgspec.Struct, frozen=True):
     unit: str
 
 
-def plot_test_of(
-    test: str,
-    trials: Iterable[Trial],
-    specs: Sequence[MetricSpec] = (),
-    *,
-    sample: Pairs = (),
-    stop: StopDecision | None = None,
-    arm: ComparisonArm | None = None,
-    summaries: Sequence[Summary] = (),
-) -> PlotTest:
+def plot_test_of(test: TestResult) -> PlotTest:
     """Return a test's columns, which exclude trials that do not count, and the estimates of
     quantities without a column."""
-    trials = tuple(trials)
-    book = MetricRules(specs)
-    found = metric_columns(observe_trials(trials, book), book)
-    stated = {one.name: one for one in summaries if one.name not in found}
-    rows = {name: book.row(name) for name in (*found, *stated)}
+    stated = {one.name: one for one in test.summaries if one.name not in test.columns}
+    rows = {name: test.rules.row(name) for name in (*test.columns, *stated)}
+    every = test.all_trials
     return PlotTest(
-        test=test,
-        columns=found,
+        test=test.name,
+        columns=test.columns,
         labels={name: row.label for name, row in rows.items()},
         units={name: row.unit for name, row in rows.items()}
         | {name: one.unit for name, one in stated.items()},
-        sample=sample,
-        threads=trials[0].threads if trials else None,
-        failed=sum(trial.ending in FAILED_ENDINGS for trial in trials),
-        failure_stated=any(b.failure for trial in trials for b in trial.blocks),
-        stop=stop,
-        arm=arm,
+        sample=test.sample,
+        threads=every[0].threads if every else None,
+        failed=sum(trial.ending in FAILED_ENDINGS for trial in every),
+        failure_stated=any(b.failure for trial in every for b in trial.blocks),
+        stop=test.stop,
+        arm=test.arm,
         left_out=tuple(
-            LeftOutTrial(trial.epoch, state, aggregate_trial(trial.blocks, book).values)
-            for trial in trials
-            if (state := trial_state(trial)) != "counted"
+            LeftOutTrial(trial.epoch, state, test.values_of(trial))
+            for trial, state in states_of(test)
+            if state != "counted"
         ),
         stated=stated,
     )

@@ -10,15 +10,16 @@ not at random. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.core.observation import Trial, TrialEnding
+from benchwright.core.observation import FAILED_ENDINGS, Trial, TrialEnding
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
+from benchwright.findings.result import TestResult
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,
@@ -30,9 +31,7 @@ from benchwright.report.charts.sheet import (
     ecdf_steps,
     named_ticks,
 )
-from benchwright.stats.aggregate import aggregate_trial
 from benchwright.stats.arrays import FloatArray
-from benchwright.stats.metric_rules import MetricRules
 
 FEWEST_OF_ECDF = 20
 """Minimum number of trials of a test whose steps show the shape of a distribution."""
@@ -69,32 +68,31 @@ class ShownTest(msgspec.Struct, frozen=True):
         )
 
 
-def shown_test(
-    name: str, trials: Iterable[Trial], rules: MetricRules, metric: str, estimate: Estimate | None
-) -> ShownTest:
+def shown_test(test: TestResult, name: str, metric: str, estimate: Estimate | None) -> ShownTest:
     """Return a test's trials, void and failed ones included, with their values of a metric."""
-    ordered = sorted(trials, key=lambda trial: (trial.started_ns, trial.epoch))
+    ordered = sorted(states_of(test), key=lambda one: (one[0].started_ns, one[0].epoch))
     return ShownTest(
         name,
         tuple(
-            ShownTrial(
-                trial.epoch,
-                finite(aggregate_trial(trial.blocks, rules).values.get(metric, math.nan)),
-                trial_state(trial),
-            )
-            for trial in ordered
+            ShownTrial(trial.epoch, finite(test.values_of(trial).get(metric, math.nan)), state)
+            for trial, state in ordered
         ),
         estimate,
     )
 
 
-def trial_state(trial: Trial) -> TrialState:
-    """Return whether a trial counts, or why it does not."""
-    if trial.ending is TrialEnding.INTERRUPTED:
-        return "void"
-    if trial.ending is not TrialEnding.OK:
-        return "failed"
-    return "warm-up" if trial.warmup else "counted"
+def states_of(test: TestResult) -> list[tuple[Trial, TrialState]]:
+    """Return all trials of a test in order of epoch, each with whether it counts, or why not."""
+    void = set(map(id, test.void_trials))
+
+    def state(trial: Trial) -> TrialState:
+        if trial.ending in FAILED_ENDINGS:
+            return "failed"
+        if id(trial) in void or trial.ending is TrialEnding.INTERRUPTED:
+            return "void"
+        return "warm-up" if trial.warmup else "counted"
+
+    return [(trial, state(trial)) for trial in test.all_trials]
 
 
 def metric_axis(label: str, unit: str) -> PanelAxis:

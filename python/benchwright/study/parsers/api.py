@@ -23,6 +23,9 @@ from benchwright.findings.codes import make_finding
 from benchwright.findings.result import TestResult
 from benchwright.study.parsers.content import read_content
 
+ParsedInput = TestResult
+"""The name of this type in plug-ins for version 0.1."""
+
 
 def stated_settings(one: TestResult) -> dict[str, str]:
     """Return what the tool of a file states about how it ran a test; nothing for one of a study."""
