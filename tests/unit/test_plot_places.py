@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchwright.core.errors import Diagnostic
+from benchwright.core.text import natural_key
 from benchwright.report.charts.draw import contour_label_places, draw_sheet
 from benchwright.report.charts.panels import plot_sheet, series_looks
 from benchwright.report.charts.plot_data import (
@@ -30,7 +31,6 @@ from benchwright.report.charts.source import (
     PlotTest,
     axis_positions,
     choose_components,
-    natural_key,
     number_of,
 )
 from benchwright.report.charts.style import (
