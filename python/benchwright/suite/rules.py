@@ -34,6 +34,8 @@ METRIC_CODE = "suite-metric"
 METRIC_SYNTAX = "write NAME, NAME:higher, NAME=/json/pointer or NAME~regex(group)"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*", re.ASCII)
+_MARKS = re.compile(r"[:=~]")
+"""What can follow the name of a metric."""
 _BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
@@ -42,6 +44,8 @@ def parse_metric(text: str) -> tuple[MetricSpec | None, list[Fault]]:
     name = _NAME.match(text)
     if name is None:
         return None, [Fault(METRIC_CODE, f"{text!r} does not start with a name", METRIC_SYNTAX)]
+    if (whole := _MARKS.split(text, maxsplit=1)[0]) != name[0]:
+        return None, [_not_a_name(whole, name.end())]
     at, better, faults = _direction(text, name.end())
     if faults:
         return None, faults
@@ -78,9 +82,13 @@ def metric(text: str) -> MetricSpec:
 def metric_name(name: str) -> str:
     """Return a metric's name. Raises WrongText."""
     if not _NAME.fullmatch(name):
-        hint = "letters, digits, _ . -, beginning with a letter or _"
-        raise WrongText(METRIC_CODE, f"{name!r} is not a metric's name", hint)
+        raise WrongText.of(_not_a_name(name))
     return name
+
+
+def _not_a_name(text: str, at: int = 0) -> Fault:
+    hint = "letters from a to z, digits, _ . -, beginning with a letter or _"
+    return Fault(METRIC_CODE, f"{text!r} is not a metric's name", hint, at)
 
 
 def pointer(text: str) -> str:
