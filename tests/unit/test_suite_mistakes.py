@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.suite.compile import load
+from benchwright.suite.rules import parse_metric
 
 NONE: Mapping[str, str] = {}
 
@@ -194,3 +196,10 @@ def test_a_define_that_nothing_reads() -> None:
     found = mistakes("VAR NTHREADS=3\nECHO %NTHREADS%", defines={"NTHREAD": "1"})
     assert (found[0].code, found[0].file) == ("suite-unused-define", "-D")
     assert "NTHREADS" in found[0].hint
+
+
+@pytest.mark.parametrize("text", ["größe", "größe:higher", "größe=/a", "B/op"])
+def test_what_is_no_name_of_a_metric_is_shown_whole(text: str) -> None:
+    spec, (fault,) = parse_metric(text)
+    assert spec is None
+    assert fault.message.startswith(repr(re.split("[:=]", text)[0]))

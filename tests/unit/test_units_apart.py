@@ -102,4 +102,20 @@ def test_the_interval_of_a_time_is_not_below_0(
     wide = written(tmp_path / "wide.json", [jmh("avgt", "us/op", [0.1, 0.1, 0.1, 9])])
     assert main(["stats", wide]) == 0
     (row,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("rows"))
-    assert float(row.split()[5]) == 0
+    assert float(row.split()[4]) == 0
+
+
+@pytest.mark.parametrize(("factor", "units"), [(50, ["us", "us"]), (1e6, ["us", "s"])])
+def test_times_that_are_not_alike_have_units_of_their_own(
+    factor: float, units: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{value}e-6" for value in (2.0, 2.1, 2.2, 1.9)]
+    rows = [f"fast,{row}\nslow,{float(row) * factor:.9g}" for row in rows]
+    file = written(tmp_path / "times.csv", "\n".join(["test,elapsed", *rows, ""]))
+    main(["stats", file])
+    shown = [x.split() for x in capsys.readouterr().out.splitlines() if x.startswith("Elapsed")]
+    assert [row[1] for row in shown] == units
+    assert all(float(one.replace(",", "")) > 0.01 for row in shown for one in row[3:6])
+    main(["compare", f"{file}:fast", f"{file}:slow"])
+    heading = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("metric"))
+    assert ("baseline us  mean s" in heading) is (units == ["us", "s"])

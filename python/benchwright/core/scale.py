@@ -76,6 +76,13 @@ def scale_of(
     return Scale(size, name, min(decimals, needed), digits)
 
 
+def alike(values: Iterable[float | None], digits: int = 4) -> bool:
+    """Return whether the largest of these figures is less than 10 to the power of `digits` times
+    the smallest: with one unit, each has a digit in the places of the others."""
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    return not sizes or max(sizes) < 10**digits * min(sizes)
+
+
 def common_unit(
     values: Sequence[float | None], units: Sequence[tuple[float, str]]
 ) -> tuple[float, str]:

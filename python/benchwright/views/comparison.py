@@ -45,6 +45,7 @@ from benchwright.views.blocks import (
     Words,
 )
 from benchwright.views.figures import (
+    alike,
     as_sentence,
     count_number,
     estimate_number,
@@ -247,7 +248,8 @@ def verdicts_table(
     counted = f", in {plural(comparison.blocks, 'block')}" if is_live else ""
 
     def mean(key: str, one: MetricVerdict, arm: str, value: float) -> Number:
-        scale = scale_of([one.mean_baseline, one.mean_candidate], unit_of(one, comparison))
+        means = [one.mean_baseline, one.mean_candidate]
+        scale = scale_of(means if alike(means) else [value], unit_of(one, comparison))
         return number_of(key, value, scale, link=links.get(arm, ""))
 
     def count(key: str, one: MetricVerdict) -> Number:

@@ -12,6 +12,7 @@ import msgspec
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate, Finding, Summary
 from benchwright.core.scale import Scale as Scale
+from benchwright.core.scale import alike as alike
 from benchwright.core.scale import scale_of as scale_of
 from benchwright.core.text import ABSENT, percent_text
 from benchwright.core.untrusted import visible

@@ -35,6 +35,7 @@ from benchwright.report.stats_document import (
 from benchwright.stats.metric_rules import COMPUTED_COLUMNS
 from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words
 from benchwright.views.figures import (
+    alike,
     count_number,
     estimate_number,
     label_of,
@@ -177,7 +178,8 @@ def doubts_text(
 def _section_rows(sections: Sequence[InputSection]) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield the name of each section, and the headings and rows of its table as texts.
 
-    A quantity has the same unit and decimals in all sections, so that they can be compared.
+    A quantity has the same unit and decimals in all sections, so that they can be compared, unless
+    its means are not alike.
     """
     heading, *rows = table_rows(
         quantities_table([line for section in sections for line in section.lines])
@@ -190,24 +192,33 @@ def _section_rows(sections: Sequence[InputSection]) -> Iterator[tuple[str, list[
         yield section.name, [list(compress(row, filled)) for row in own]
 
 
-def _scales_of(lines: Sequence[QuantityLine]) -> dict[tuple[str, str], Scale]:
-    """Return the scale of each quantity, by its name and unit. Its means decide on it, because a
-    smallest value can be nearly 0."""
+def _scales_of(lines: Sequence[QuantityLine]) -> list[Scale]:
+    """Return the scale of each line: one for those of the same name and unit with means that are
+    alike. The means decide on it, because a smallest value can be nearly 0."""
     found: dict[tuple[str, str], list[Summary]] = {}
     for line in lines:
         found.setdefault((line.summary.name, line.summary.unit), []).append(line.summary)
-    return {
-        of: scale_of(
-            map(_typical, summaries),
-            of[1],
-            ends=[
-                end
-                for one in summaries
-                for end in (one.mean, one.median, one.low, one.high, one.minimum, one.maximum)
-            ],
-        )
+    together = {
+        of: _scale_of_summaries(summaries)
         for of, summaries in found.items()
+        if alike(map(_typical, summaries))
     }
+    return [
+        together.get((line.summary.name, line.summary.unit)) or _scale_of_summaries([line.summary])
+        for line in lines
+    ]
+
+
+def _scale_of_summaries(summaries: Sequence[Summary]) -> Scale:
+    return scale_of(
+        map(_typical, summaries),
+        summaries[0].unit,
+        ends=[
+            end
+            for one in summaries
+            for end in (one.mean, one.median, one.low, one.high, one.minimum, one.maximum)
+        ],
+    )
 
 
 def quantities_table(
@@ -222,7 +233,7 @@ def quantities_table(
     On a page, `identifier` is that of the test; `link` leads to its trials, and `answers` are
     intervals that are those of the answer, everywhere on the page.
     """
-    scales = _scales_of(lines)
+    scales = {id(line): one for line, one in zip(lines, _scales_of(lines), strict=True)}
 
     def number(name: str, of: Callable[[Summary], float]) -> Callable[[str, QuantityLine], Cell]:
         return lambda key, line: _without_waiting(
@@ -230,7 +241,7 @@ def quantities_table(
         )
 
     def scale(line: QuantityLine) -> Scale:
-        return scales[line.summary.name, line.summary.unit]
+        return scales[id(line)]
 
     def mean(key: str, line: QuantityLine) -> Cell:
         estimate = answers.get(line.summary.name) or mean_of(line.summary)
@@ -248,7 +259,8 @@ def quantities_table(
     def share(
         name: str, of: Callable[[QuantityLine], float | None]
     ) -> Callable[[str, QuantityLine], Cell]:
-        percents = scale_of(map(of, lines), "%")
+        shares = [*map(of, lines)]
+        percents = scale_of(shares, "%") if alike(shares) else None
 
         def cell(key: str, line: QuantityLine) -> Cell:
             percent = of(line)

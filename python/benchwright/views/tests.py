@@ -36,6 +36,7 @@ from benchwright.report.answer import (
 from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD, SEQUENTIAL_METHOD
 from benchwright.views.blocks import PAGE_ONLY, Cell, Column, TableBlock, Tone, Words
 from benchwright.views.figures import (
+    alike,
     count_number,
     estimate_number,
     heading,
@@ -246,7 +247,7 @@ def _quantity_columns(
     if alone:
         ends = [end for end in (rows[0].minimum, rows[0].maximum) if end is not None]
     scale = None
-    if len({one.unit for one in known}) == 1:
+    if len({one.unit for one in known}) == 1 and alike(one.value for one in known):
         scale = scale_of([one.value for one in known], known[0].unit, digits, ends=ends)
     level = f", {percent_text(known[0].confidence)} interval" if known else ""
     yield (
@@ -261,7 +262,9 @@ def _quantity_columns(
     )
     shares = [half_width_percent(one) / 100 for one in known]
     if any(map(math.isfinite, shares)):
-        percents = scale_of([100 * share for share in shares], "%", 2 if alone else 3)
+        percents = None
+        if alike(shares):
+            percents = scale_of([100 * share for share in shares], "%", 2 if alone else 3)
         yield (
             Column("±", "half of the interval, of the value", numeric=True, rank=rank),
             lambda key, row: share_number(
