@@ -176,10 +176,11 @@ def _wait(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes | None]:
 
 
 def _without_document(command: str, status: int, text: str) -> InputError | BenchError:
-    """Return the error of a program that printed no document: of its parser, or of a crash."""
+    """Return the error of a program that printed no document and stored no error: a refusal, or a
+    crash."""
     last = text.strip()[-_MOST_SHOWN:]
     if status == 2:
-        message = last.rpartition(" error: ")[2] or "the arguments were refused"
+        message = last or "the arguments were refused"
         return InputError([Diagnostic("bad-argument", message, file=f"bw {command}")])
     return BenchError("no-document", f"bw {command} ended with {status} and no result", last)
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from benchwright.cli.main import main
+from benchwright.cli.parser import CommandParser
 
 
 def _write(error: Exception) -> None:
@@ -23,4 +24,5 @@ def _write(error: Exception) -> None:
 
 if __name__ == "__main__":
     _PLACE = sys.argv.pop(1)
+    CommandParser.on_refusal = _write
     sys.exit(main(on_error=_write))

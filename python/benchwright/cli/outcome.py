@@ -204,11 +204,7 @@ def print_end(outcome: Outcome, verdict: SessionVerdict, tests: Sequence[Running
     detail = verdict.detail
     cut = [(test.name, test.cut) for test in tests if test.cut is not None]
     if verdict.status == "failed" and cut:
-        name, trial = cut[0]
-        for block in trial.blocks:
-            detail = detail.replace(f"`{block.command}` ", "")
-        if sys.stdout.isatty():
-            detail = f"a trial of {name}"
+        detail = f"a trial of {cut[0][0]}" if sys.stdout.isatty() else verdict.brief or detail
     said = f"bw: {verdict.status}: {with_study(detail, place)}; stored in {place}"
     print(visible_lines(said), file=sys.stderr)
     for test in tests:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from benchwright.core.untrusted import visible_lines
 from benchwright.feature import SUITE_SUFFIXES, feature_of, owner_of
@@ -144,8 +144,19 @@ class CommandParser(argparse.ArgumentParser):
     default_command = ""
     """The command below this one that the words belong to if they name none of them."""
 
+    on_refusal: ClassVar[Callable[[Exception], None] | None] = None
+    """Called with the error of arguments that are refused, before it is printed."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Print a message and exit with status 2."""
+        if (refuse := CommandParser.on_refusal) is not None:
+            from benchwright.core.errors import Diagnostic, InputError
+
+            refuse(InputError([Diagnostic("bad-argument", message, file=self.prog)]))
+        super().error(message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:

@@ -123,6 +123,8 @@ class SessionVerdict(msgspec.Struct, frozen=True):
     """`complete`, `failed`, `undecided`, `interrupted` or `stopped`."""
     detail: str
     exit_status: int
+    brief: str = ""
+    """The detail without the command that failed; empty if it names none."""
 
 
 def run_to_end(
@@ -141,7 +143,11 @@ def run_to_end(
     incomplete = _end(ledger, verdict.status, verdict.detail, export)
     if not incomplete:
         return verdict
-    return msgspec.structs.replace(verdict, detail=f"{verdict.detail}; {incomplete}")
+    return msgspec.structs.replace(
+        verdict,
+        detail=f"{verdict.detail}; {incomplete}",
+        brief=f"{verdict.brief}; {incomplete}" if verdict.brief else "",
+    )
 
 
 def _end(ledger: Ledger, status: str, detail: str, export: Callable[[], object]) -> str:
@@ -608,7 +614,7 @@ class Session:
             environment = (("BW_FAILED", failure.subject), ("BW_REASON", failure.reason))
             with contextlib.suppress(Interrupted):
                 self._performer.command(CommandMode.FASTFAIL, self._fast_fail, environment)
-        return SessionVerdict("failed", str(failure), 1)
+        return SessionVerdict("failed", str(failure), 1, failure.brief)
 
     def _export_test(self, key: str) -> None:
         """Export a test that has ended; if that fails, the session's end tries again."""

@@ -47,9 +47,11 @@ from benchwright.trial.protocol import test_environment
 class CommandFailed(Exception):
     """A command failed under FASTFAIL; the message says which."""
 
-    def __init__(self, subject: str, reason: str) -> None:
+    def __init__(self, subject: str, reason: str, brief: str = "") -> None:
         self.subject = subject
         self.reason = reason
+        self.brief = f"{subject}: {brief}" if brief else ""
+        """Without the command, which the sentence of its test has; empty if there is none."""
         super().__init__(f"{subject}: {reason}")
 
 
@@ -122,13 +124,11 @@ class RunningTest:
             return len(counted) or self.run(plan, first, count)
         if void is not None:
             self.cut = void.trial
-            full = result.epochs[-1].output_full
-            raise CommandFailed(
-                f"{self.name} trial {trials[-1].epoch}",
-                _too_much(plan, "wrote", "to a stream")
-                if full
-                else describe_failure(trials[-1], plan.ok_status),
-            )
+            where = f"{self.name} trial {trials[-1].epoch}"
+            if result.epochs[-1].output_full:
+                raise CommandFailed(where, _too_much(plan, "wrote", "to a stream"))
+            command, how = describe_failure(trials[-1], plan.ok_status)
+            raise CommandFailed(where, f"`{command}` {how}" if command else how, how)
         if largest_packed(counted) > plan.output.limit_bytes:
             raise CommandFailed(self.name, _too_much(plan, "keeps", "of a stream on disk"))
         return len(counted)
@@ -452,18 +452,19 @@ def _too_much(plan: TestPlan, does: str, where: str) -> str:
     )
 
 
-def describe_failure(trial: Trial, ok_status: Sequence[int]) -> str:
-    """Return a description of the command of a trial that failed, and how."""
+def describe_failure(trial: Trial, ok_status: Sequence[int]) -> tuple[str, str]:
+    """Return the command of a trial that failed, empty if it is unknown, and how it failed."""
     for process in trial.processes:
         if process.error:
-            return f"{process.mode} could not be started: {process.error}"
+            return "", f"{process.mode} could not be started: {process.error}"
     if trial.ending is TrialEnding.TIMEOUT:
-        return "EXEC exceeded its time limit"
+        return "", "EXEC exceeded its time limit"
     for block in trial.blocks:
         if block.status not in ok_status:
             of = f" (thread {block.thread})" if len(trial.blocks) > 1 else ""
-            return f"`{block.command}` {status_text(block.status)}{of}"
+            return block.command, f"{status_text(block.status)}{of}"
     for process in trial.processes:
         if process.failed(ok_status):
-            return f"{process.mode} command {process.index + 1} {status_text(process.status)}"
-    return f"ended as {trial.ending}"
+            what = f"{process.mode} command {process.index + 1}"
+            return "", f"{what} {status_text(process.status)}"
+    return "", f"ended as {trial.ending}"
