@@ -37,7 +37,7 @@ OTHERWISE_TESTED = {
     "workload-toml.md": "tests/unit/test_load_docs.py",
 }
 """Pages with a test of their own."""
-ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
+ALL_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [
     page
     for page in ALL_PAGES
