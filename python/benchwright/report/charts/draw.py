@@ -12,16 +12,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.axis import XAxis
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    MultipleLocator,
-    NullLocator,
-)
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from benchwright.core.numeric import NDArray, np
 from benchwright.core.text import number_text
@@ -29,7 +23,6 @@ from benchwright.report.charts.sheet import (
     MEASURED_NAME,
     OPEN_NAME,
     AxisTick,
-    AxisUnit,
     CurveForm,
     HeightGrid,
     Panel,
@@ -37,11 +30,10 @@ from benchwright.report.charts.sheet import (
     PanelCurve,
     ShadedRange,
     Sheet,
-    binary_step,
     tick_text,
 )
 from benchwright.report.charts.style import GREY, LIGHT, ChartStyle, SeriesLook, mixed_look
-from benchwright.report.charts.ticks import tick_positions
+from benchwright.report.charts.ticks import axis_ends, fitting_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,22 +44,18 @@ _LEFT_END = 0.25
 """Share of a panel's width within which a name left of its line would leave the panel."""
 _TOP_END = 0.9
 """Share of a panel's height above which a name would leave the panel."""
-_MOST_TICKS = 7
-"""Maximum number of ticks of a logarithmic axis; more would overlap."""
-_MULTIPLES = (
-    (10.0, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)),
-    (300.0, (1.0, 2.0, 5.0)),
-    (math.inf, (1.0,)),
-)
-"""Ticks of a logarithmic axis: maximum ratio of its ends, multiples of powers of ten."""
 _LETTER = 0.6
 """Width of a letter, as a share of the font's size."""
 _LINE = 1.4
 """Height of a line of text, as a share of the font's size."""
 _SMALL = 0.833
 """Size of matplotlib's "small", as a share of the font's size."""
-_TICK_LETTERS = 9
-"""Width of a tick's text with its unit and a gap, in letters."""
+_GAP = 2
+"""Distance of the numbers below a panel, in letters."""
+_APART = 2.1
+"""Distance of the numbers beside a panel, as a share of the font's size."""
+_COLOUR_BAR = 12
+"""Width of the colours beside a panel with their numbers, in letters."""
 _COLOURS = "viridis"
 _OPEN_COLOUR = "#D55E00"
 """Colour of samples on a map that are not measured; their marker differs, too."""
@@ -104,30 +92,33 @@ def draw_sheet(sheet: Sheet, style: ChartStyle) -> Figure:
     if sheet.ylabel:
         page.supylabel(sheet.ylabel, fontsize="medium")
     room_pt = 72 * size[0] / columns - 5 * style.fontsize_pt
+    high_pt = 72 * size[1] / rows - 4 * style.fontsize_pt
     drawn = []
     for at, panel in enumerate(sheet.drawable(), 1):
         projection = "3d" if panel.grid is not None and panel.grid.relief else None
         axes = page.add_subplot(rows, columns, at, projection=projection)
-        _draw_panel(axes, panel, style, room_pt)
-        drawn.append(axes)
+        _draw_panel(axes, panel, style, room_pt, high_pt)
+        drawn.append((axes, panel))
     _add_legends(page, drawn, sheet, style)
     return figure
 
 
-def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> None:
+def _draw_panel(
+    axes: Axes, panel: Panel, style: ChartStyle, room_pt: float, high_pt: float
+) -> None:
     axes.set_title(panel.title, fontsize="medium", loc="left")
     if panel.missing:
         _write_missing(axes, panel.missing)
         return
+    letters = room_pt / (_LETTER * style.fontsize_pt)
     if panel.grid is not None and panel.grid.cells:
-        _draw_cells(axes, panel, panel.grid)
+        _draw_cells(axes, panel, panel.grid, letters - _COLOUR_BAR)
         return
     if panel.grid is not None:
         (_draw_relief if panel.grid.relief else _draw_contours)(axes, panel, panel.grid)
         return
-    most = int(room_pt / (_TICK_LETTERS * _LETTER * style.fontsize_pt))
     if panel.sideways:
-        _draw_sideways(axes, panel, most)
+        _draw_sideways(axes, panel, letters)
         return
     for curve in panel.curves:
         _draw_curve(axes, curve)
@@ -136,9 +127,8 @@ def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> 
     for span in panel.spans:
         _draw_span(axes, span)
     axes.grid(axis="y" if panel.x.ticks else "both", color=LIGHT, linewidth=0.6)
-    axes.margins(x=0.03, y=0.06)
-    _dress(axes, panel.x, along=True, most=most)
-    _dress(axes, panel.y, along=False)
+    _dress(axes, panel, panel.x, along=True, room=letters)
+    _dress(axes, panel, panel.y, along=False, room=high_pt / style.fontsize_pt)
     if panel.x.ticks:
         _write_ticks(axes, panel.x, style, room_pt)
     if panel.x.bare:
@@ -149,7 +139,7 @@ def _draw_panel(axes: Axes, panel: Panel, style: ChartStyle, room_pt: float) -> 
             _write_span(axes, span)
 
 
-def _draw_sideways(axes: Axes, panel: Panel, most: int) -> None:
+def _draw_sideways(axes: Axes, panel: Panel, letters: float) -> None:
     """Draw points and intervals with a row for each category, the first at the top."""
     for curve in panel.curves:
         shape = curve.colour if curve.shape is None else curve.shape
@@ -168,10 +158,14 @@ def _draw_sideways(axes: Axes, panel: Panel, most: int) -> None:
             fontsize="small",
         )
     axes.grid(axis="x", color=LIGHT, linewidth=0.6)
-    axes.margins(x=0.06)
-    _dress(axes, panel.y, along=True, most=most)
+    _dress(axes, panel, panel.y, along=True, room=letters - _longest(panel.x.ticks))
     axes.set_ylabel(panel.x.label)
     _set_rows(axes, panel.x.ticks)
+
+
+def _longest(ticks: Sequence[AxisTick]) -> int:
+    """Return the width of the names of rows, in letters."""
+    return max((len(tick.label) for tick in ticks), default=0)
 
 
 def _set_rows(axes: Axes, ticks: Sequence[AxisTick]) -> None:
@@ -185,21 +179,28 @@ def _set_rows(axes: Axes, ticks: Sequence[AxisTick]) -> None:
 # -- legends -----------------------------------------------------------------------------
 
 
-def _add_legends(page: FigureBase, drawn: Sequence[Axes], sheet: Sheet, style: ChartStyle) -> None:
+def _handles(axes: Axes, panel: Panel) -> dict[str, Any]:
+    """Return what stands in a panel's legend, by label, in the order of the sheet."""
+    handles, labels = axes.get_legend_handles_labels()
+    found = dict(zip(reversed(labels), reversed(handles), strict=True))
+    return {label: found[label] for label in (*panel.legend(), *labels) if label in found}
+
+
+def _add_legends(
+    page: FigureBase, drawn: Sequence[tuple[Axes, Panel]], sheet: Sheet, style: ChartStyle
+) -> None:
     """Add one legend for the page if all panels share it; else one to each panel with
     several curves."""
     if not sheet.whole_page and not sheet.shared_labels():
-        for axes in drawn:
-            named: dict[str, Any] = {}
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-                named.setdefault(label, handle)
+        for axes, panel in drawn:
+            named = _handles(axes, panel)
             if len(named) > 1:
                 _add_legend_above(axes, list(named.values()), list(named), style)
         return
     where: Any
     entries: dict[str, Any] = {}
-    for axes in drawn:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+    for axes, panel in drawn:
+        for label, handle in _handles(axes, panel).items():
             entries.setdefault(label, handle)
     place = style.key
     if not entries or place.region == "off":
@@ -210,8 +211,8 @@ def _add_legends(page: FigureBase, drawn: Sequence[Axes], sheet: Sheet, style: C
     if place.region == "inside":
         where = f"{_VERTICAL[place.row]} {place.side}".replace("center center", "center")
         if place.row == "top":
-            _make_room(drawn[0], len(entries), style)
-        drawn[0].legend(list(entries.values()), list(entries), loc=where, **options)
+            _make_room(*drawn[0], len(entries), style)
+        drawn[0][0].legend(list(entries.values()), list(entries), loc=where, **options)
         return
     if place.region in ("outside", "left", "right") and place.side != "center":
         side = "left" if "left" in (place.region, place.side) else "right"
@@ -259,57 +260,46 @@ def _legend_pt(widths_pt: Sequence[float], columns: int) -> float:
     return sum(max(widths_pt[at : at + rows]) for at in starts)
 
 
-def _make_room(axes: Axes, entries: int, style: ChartStyle) -> None:
+def _make_room(axes: Axes, panel: Panel, entries: int, style: ChartStyle) -> None:
     """Lengthen the vertical axis by the height of a legend inside, at the top."""
     if style.ymax is not None or axes.get_yscale() == "log":
         return
     share = entries * _LINE * style.fontsize_pt / (72 * style.height_in * 0.75)
     low, high = axes.get_ylim()
     axes.set_ylim(low, low + (high - low) / max(1 - share, 0.4))
+    if not (panel.sideways or panel.grid):
+        _number(axes.yaxis, panel.y, math.inf)
 
 
 # -- axes --------------------------------------------------------------------------------
 
 
-def _dress(axes: Axes, axis: PanelAxis, *, along: bool, most: int = _MOST_TICKS) -> None:
-    """Set an axis' label, scale, ends and ticks, at most about `most` along the panel."""
-    if along:
-        axes.set_xlabel(axis.label)
-    else:
-        axes.set_ylabel(axis.label)
+def _dress(axes: Axes, panel: Panel, axis: PanelAxis, *, along: bool, room: float) -> None:
+    """Set an axis' label, scale, ends and ticks. `room`: for its numbers, in letters along the panel
+    or in sizes of the font up it."""
+    set_label, set_scale, set_ends, ticks = (
+        (axes.set_xlabel, axes.set_xscale, axes.set_xlim, axes.xaxis)
+        if along
+        else (axes.set_ylabel, axes.set_yscale, axes.set_ylim, axes.yaxis)
+    )
+    set_label(axis.label)
     if axis.log:
-        (axes.set_xscale if along else axes.set_yscale)("log")
-    limits = {"left" if along else "bottom": axis.low}
-    limits["right" if along else "top"] = axis.high
-    given = {side: limit for side, limit in limits.items() if limit is not None}
-    if given:
-        (axes.set_xlim if along else axes.set_ylim)(**given)  # type: ignore[arg-type]
-    _number(axes.xaxis if along else axes.yaxis, axis, most)
+        set_scale("log")
+    set_ends(*axis_ends(panel, axis is panel.x))
+    _number(ticks, axis, room)
 
 
-def _number(ticks: Axis, axis: PanelAxis, most: int) -> None:
-    """Write an axis' numbers in its unit; on a logarithmic axis, at multiples of powers."""
-    low, high = ticks.get_view_interval()
-    if axis.log:
-        base = 4.0 if axis.unit is AxisUnit.BYTES else 10.0
-        powers = high / low if low > 0 else math.inf
-        multiples = next(one for most, one in _MULTIPLES if powers <= most)
-        if axis.unit is AxisUnit.BYTES or len(multiples) == 1:
-            ticks.set_major_locator(LogLocator(base=base, numticks=_MOST_TICKS))
-        else:
-            ticks.set_major_locator(LogLocator(subs=multiples))
-        ticks.set_minor_locator(NullLocator())
-    elif axis.unit is AxisUnit.COUNT and high - low < 2:
-        ticks.set_major_locator(FixedLocator(tick_positions(low, high, axis, most)))
-    elif axis.unit is AxisUnit.COUNT:
-        ticks.set_major_locator(MaxNLocator(nbins="auto", integer=True))
-    elif axis.unit is AxisUnit.BYTES:
-        ticks.set_major_locator(MultipleLocator(binary_step(high - low)))
-    elif axis.unit is AxisUnit.TIME:
-        ticks.set_major_locator(FixedLocator(tick_positions(low, high, axis, most)))
-    if axis.unit is AxisUnit.NUMBER and not axis.log and abs(high) < 1000:
-        return  # matplotlib writes all numbers with the same digits.
-    ticks.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, axis)))
+def _number(ticks: Axis, axis: PanelAxis, room: float) -> None:
+    """Write as many of an axis' numbers as have room."""
+
+    def fits(_: Sequence[float], labels: Sequence[str]) -> bool:
+        longest = max(map(len, labels), default=0)
+        return len(labels) * (longest + _GAP if isinstance(ticks, XAxis) else _APART) <= room
+
+    at, labels = fitting_ticks(*ticks.get_view_interval(), axis, fits)
+    ticks.set_major_locator(FixedLocator(at))
+    ticks.set_major_formatter(FixedFormatter(labels))
+    ticks.set_minor_locator(NullLocator())
 
 
 def _write_ticks(axes: Axes, axis: PanelAxis, style: ChartStyle, room_pt: float) -> None:
@@ -593,7 +583,7 @@ def contour_label_places(
     return places
 
 
-def _draw_cells(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
+def _draw_cells(axes: Axes, panel: Panel, grid: HeightGrid, letters: float) -> None:
     """Draw rows of cells, from left to right; a cell without a height stays white."""
     low, high = grid.scale
     for row, heights in zip(grid.y_at, grid.heights, strict=True):
@@ -605,7 +595,7 @@ def _draw_cells(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
     bar = axes.figure.colorbar(drawn, ax=axes)
     unit = PanelAxis("", grid.unit)
     bar.ax.yaxis.set_major_formatter(lambda value, _: tick_text(value, unit))
-    _dress(axes, panel.x, along=True)
+    _dress(axes, panel, panel.x, along=True, room=letters - _longest(panel.y.ticks))
     axes.set_ylabel(panel.y.label)
     _set_rows(axes, panel.y.ticks)
 

@@ -196,6 +196,17 @@ class Panel(msgspec.Struct, frozen=True):
     """Whether the horizontal axis `x` is drawn downwards and `y` to the right: one row for each
     category, so that long names fit. Only for points, intervals and bars."""
 
+    def legend(self) -> dict[str, PanelCurve | ShadedRange]:
+        """Return what a legend names, each label once: the curves, then the ranges."""
+        found: dict[str, PanelCurve | ShadedRange] = {}
+        for curve in self.curves:
+            found.setdefault(curve.label, curve)
+        for span in self.spans:
+            if span.in_legend:
+                found.setdefault(span.label, span)
+        found.pop("", None)
+        return found
+
 
 LARGEST = 1e300
 SMALLEST = 1e-300

@@ -35,7 +35,7 @@ from benchwright.report.charts.sheet import (
     Sheet,
     tick_text,
 )
-from benchwright.report.charts.ticks import tick_labels, tick_positions
+from benchwright.report.charts.ticks import axis_ends, fitting_ticks, tick_labels, tick_positions
 
 PANEL_WIDTH = 340
 WIDE_PANEL = 520
@@ -48,8 +48,6 @@ _LINE = 16.0
 _LETTER = 7.0
 _EDGE = 8.0
 _MOST_NAME = 24
-_ROUNDING = 1e-13
-"""Relative distance of values that differ by the rounding of their computation only."""
 """Letters of a name below an axis; longer names are cut, and shown whole as `<title>`."""
 _MOST_TITLES = 400
 """Points of a panel up to which each carries its figures."""
@@ -260,13 +258,7 @@ class _Drawing:
 
     def _legend(self) -> None:
         """Write the names of the series in rows above the plot, where they hide nothing."""
-        entries: dict[str, PanelCurve | ShadedRange] = {}
-        for curve in self.panel.curves:
-            entries.setdefault(curve.label, curve)
-        for span in self.panel.spans:
-            if span.in_legend:
-                entries.setdefault(span.label, span)
-        entries.pop("", None)
+        entries = self.panel.legend()
         if len(entries) < 2:
             return
         x = 0.0
@@ -328,7 +320,7 @@ class _Drawing:
         if panel.grid is not None and not panel.grid.cells:
             high = _PLOT_HEIGHT
         bottom = top + high
-        down_ends = _ends(panel, down is panel.x)
+        down_ends = axis_ends(panel, down is panel.x)
         if down.ticks:
             most = int(self.width * 0.4 / _LETTER)
             texts = [(tick.x, tick.label) for tick in down.ticks]
@@ -341,7 +333,7 @@ class _Drawing:
         down_scale = _Scale(*down_ends, down.log, bottom, top)
         if panel.sideways or (panel.grid is not None and panel.grid.cells):
             down_scale = msgspec.structs.replace(down_scale, first=top, last=bottom)
-        along_ends = _ends(panel, along is panel.x)
+        along_ends = axis_ends(panel, along is panel.x)
         along_scale = _Scale(*along_ends, along.log, left, right)
         lines = []
         for value, text in texts:
@@ -374,13 +366,10 @@ class _Drawing:
     def _numbers(self, axis: PanelAxis, scale: _Scale, top: float, bottom: float) -> list[str]:
         """Write the numbers below the plot, as many as fit; return their grid lines."""
         room = abs(scale.last - scale.first)
-        at: tuple[float, ...] = ()
-        labels: tuple[str, ...] = ()
-        for most in range(8, 1, -1):
-            at = tick_positions(scale.low, scale.high, axis, most)
-            labels = tick_labels(at, axis)
-            if _fit([scale.at(a) for a in at], labels) or room <= 0:
-                break
+        at, labels = fitting_ticks(
+            *(scale.low, scale.high, axis),
+            lambda at, labels: room <= 0 or _fit([scale.at(a) for a in at], labels),
+        )
         self.y += _LINE
         for value, text in zip(at, labels, strict=True):
             x = scale.at(value)
@@ -506,66 +495,6 @@ def described(panel: Panel) -> str:
         sentences.append(f"{len(named) - _MOST_CURVES_DESCRIBED} more curves.")
     sentences += [f"Level {mark.label}: {tick_text(mark.y, panel.y)}." for mark in panel.marks]
     return " ".join(sentence for sentence in sentences if sentence)
-
-
-# -- the ends of axes --------------------------------------------------------------------
-
-
-def _ends(panel: Panel, along: bool) -> tuple[float, float]:
-    """Return the ends of an axis: the given ones, else those of the data with a margin."""
-    axis = panel.x if along else panel.y
-    values = list(_values(panel, along))
-    if axis.log:
-        values = [value for value in values if value > 0]
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    if panel.grid is not None:
-        margin = 0.5 if panel.grid.cells and not along else 0.0
-        low, high = low - margin, high + margin
-    elif axis.ticks:
-        low, high = min(low, axis.ticks[0].x) - 0.5, max(high, axis.ticks[-1].x) + 0.5
-    elif axis.log:
-        low, high = (low, high) if values else (1.0, 10.0)
-        room = (high / low) ** 0.05 if high > low else 1.2
-        low, high = low / room, high * room
-    else:
-        # Values that differ by a rounding error are one value.
-        extent = high - low if high - low > _ROUNDING * abs(high) else 0.0
-        room = extent * (0.03 if along else 0.06) or abs(high) * 0.05 or 0.5
-        bars = not along and any(c.form is CurveForm.BARS for c in panel.curves)
-        low = 0.0 if bars and low == 0 else low - room
-        high = 0.0 if bars and high == 0 else high + room
-    low = low if axis.low is None or (axis.log and axis.low <= 0) else axis.low
-    high = high if axis.high is None else axis.high
-    return (low, high) if high > low else (low, low + 1.0)
-
-
-def _values(panel: Panel, along: bool) -> Iterator[float]:
-    """Yield every number that an axis must include."""
-    if panel.grid is not None:
-        yield from panel.grid.x_at if along else panel.grid.y_at
-        return
-    for curve in panel.curves:
-        if along:
-            half = curve.width / 2 if curve.form is CurveForm.BARS else 0.0
-            for x in curve.x:
-                yield from (x - half, x + half)
-            continue
-        rows: tuple[Sequence[float | None], ...] = (curve.y, curve.low, curve.high)
-        if curve.form is CurveForm.INTERVALS:
-            rows = rows[1:]
-        bases = curve.base or (0.0,) * len(curve.x)
-        bars = curve.form is CurveForm.BARS
-        for row in rows:
-            for base, value in zip(bases, row, strict=False):
-                if value is not None:
-                    yield base + value if bars and row is curve.y else value
-        if bars:
-            yield from bases
-    if along:
-        for span in panel.spans:
-            yield from (span.low, span.high)
-    else:
-        yield from (mark.y for mark in panel.marks)
 
 
 # -- curves ------------------------------------------------------------------------------

@@ -1,17 +1,20 @@
-"""Positions of the ticks of a numeric axis: 1, 2, 5 times a power of ten.
+"""The ends of an axis, and the positions of its ticks: 1, 2, 5 times a power of ten.
 
-Decision: positions are computed here, where no drawing library does it (`svg.py`). They are
-multiples of round steps inside the axis; the text is that of `sheet.tick_text`.
+Decision: both drawers have them from here, so that a file and a page show the same axis. Positions
+are multiples of round steps inside the axis; the text is that of `sheet.tick_text`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 
 from benchwright.report.charts.sheet import (
     LARGEST,
     SMALLEST,
     AxisUnit,
+    CurveForm,
+    Panel,
     PanelAxis,
     binary_step,
     tick_text,
@@ -23,6 +26,66 @@ _MULTIPLES = ((1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0, 3
 _FEWEST = 3
 """A logarithmic axis with fewer such multiples is nearly linear and has linear ticks."""
 _EPS = 1e-9
+_ROUNDING = 1e-13
+"""Relative distance of values that differ by the rounding of their computation only."""
+
+
+def axis_ends(panel: Panel, along: bool) -> tuple[float, float]:
+    """Return the ends of an axis: the given ones, else those of the data with a margin."""
+    axis = panel.x if along else panel.y
+    values = [*_values(panel, along), *(tick.x for tick in axis.ticks)]
+    if axis.log:
+        values = [value for value in values if value > 0]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    joined = along and any(c.form in (CurveForm.LINE, CurveForm.MARKED) for c in panel.curves)
+    if panel.grid is not None:
+        margin = 0.5 if panel.grid.cells and not along else 0.0
+        low, high = low - margin, high + margin
+    elif axis.ticks and not joined:
+        low, high = low - 0.5, high + 0.5
+    elif axis.log:
+        low, high = (low, high) if values else (1.0, 10.0)
+        room = (high / low) ** 0.05 if high > low else 1.2
+        low, high = low / room, high * room
+    else:
+        # Values that differ by a rounding error are one value.
+        extent = high - low if high - low > _ROUNDING * abs(high) else 0.0
+        room = extent * (0.03 if along else 0.06) or abs(high) * 0.05 or 0.5
+        bars = not along and any(c.form is CurveForm.BARS for c in panel.curves)
+        low = 0.0 if bars and low == 0 else low - room
+        high = 0.0 if bars and high == 0 else high + room
+    low = low if axis.low is None or (axis.log and axis.low <= 0) else axis.low
+    high = high if axis.high is None else axis.high
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def _values(panel: Panel, along: bool) -> Iterator[float]:
+    """Yield every number that an axis must include."""
+    if panel.grid is not None:
+        yield from panel.grid.x_at if along else panel.grid.y_at
+        return
+    for curve in panel.curves:
+        if along:
+            half = curve.width / 2 if curve.form is CurveForm.BARS else 0.0
+            for x in curve.x:
+                yield from (x - half, x + half)
+            continue
+        rows: tuple[Sequence[float | None], ...] = (curve.y, curve.low, curve.high)
+        if curve.form is CurveForm.INTERVALS:
+            rows = rows[1:]
+        bases = curve.base or (0.0,) * len(curve.x)
+        bars = curve.form is CurveForm.BARS
+        for row in rows:
+            for base, value in zip(bases, row, strict=False):
+                if value is not None:
+                    yield base + value if bars and row is curve.y else value
+        if bars:
+            yield from bases
+    if along:
+        for span in panel.spans:
+            yield from (span.low, span.high)
+    else:
+        yield from (mark.y for mark in panel.marks)
 
 
 def tick_positions(low: float, high: float, axis: PanelAxis, most: int) -> tuple[float, ...]:
@@ -53,6 +116,19 @@ def tick_positions(low: float, high: float, axis: PanelAxis, most: int) -> tuple
             # Positions of an axis as short as the distance of two floats can be equal.
             return tuple(dict.fromkeys(at * step for at in range(first, last + 1)))
         step = 2 * step if axis.unit is AxisUnit.BYTES else round_step(1.01 * step)
+
+
+def fitting_ticks(
+    low: float, high: float, axis: PanelAxis, fits: Callable[[Sequence[float], Sequence[str]], bool]
+) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Return as many positions, with their texts, as stand side by side: 8 at most, 2 if no number
+    of them fits."""
+    for most in range(8, 1, -1):
+        at = tick_positions(low, high, axis, most)
+        labels = tick_labels(at, axis)
+        if fits(at, labels):
+            break
+    return at, labels
 
 
 def round_step(least: float) -> float:
