@@ -15,9 +15,7 @@ from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import ComparisonArm, StopDecision
 from benchwright.core.results import Estimate, ReachedPrecision
 from benchwright.findings.result import TestResult
-from benchwright.report.charts.compose import check_axes, compose_plot
-from benchwright.report.charts.page import fitted_style
-from benchwright.report.charts.panels import plot_sheet
+from benchwright.report.charts.compose import check_axes, compose_plot, plot_sheet
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import (
     PlotData,
@@ -26,8 +24,9 @@ from benchwright.report.charts.plot_data import (
     SingleValues,
     plot_document,
 )
+from benchwright.report.charts.render import fitted_style
 from benchwright.report.charts.sheet import CurveForm
-from benchwright.report.charts.source import PlotGroup, PlotTest, plot_test_of
+from benchwright.report.charts.source import PlotGroup
 from benchwright.report.charts.style import BarSpacing, ChartStyle
 from benchwright.report.charts.trials import ShownTrial
 from benchwright.stats.drift import mser_truncation
@@ -36,7 +35,7 @@ from benchwright.stats.intervals import t_mixture_interval
 ELAPSED = (10.0, 11.0, 9.5, 10.5)
 
 
-def source(test: str, stop: StopDecision | None = None, **columns: Sequence[float]) -> PlotTest:
+def source(test: str, stop: StopDecision | None = None, **columns: Sequence[float]) -> TestResult:
     """Return a test with these values, one a trial; NaN is: not measured."""
     rows: list[Mapping[str, float]] = [
         dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
@@ -53,10 +52,10 @@ def source(test: str, stop: StopDecision | None = None, **columns: Sequence[floa
         )
         for epoch, row in enumerate(rows, 1)
     ]
-    return plot_test_of(TestResult(test, whole_trials=tuple(trials), stop=stop))
+    return TestResult(test, whole_trials=tuple(trials), stop=stop)
 
 
-def times(test: str, factor: float = 1.0) -> PlotTest:
+def times(test: str, factor: float = 1.0) -> TestResult:
     values = np.array(ELAPSED) * factor
     return source(test, elapsed=values, user=values / 10, system=values / 2)
 
@@ -69,7 +68,7 @@ def points(chart: PlotData, component: str) -> list[PlotPoint]:
     return [p for s in chart.series if s.component == component for p in s.points]
 
 
-def line(*sources: PlotTest) -> PlotGroup:
+def line(*sources: TestResult) -> PlotGroup:
     return PlotGroup("G", sources)
 
 
@@ -134,7 +133,7 @@ def test_a_component_that_some_test_lacks_is_a_gap_and_a_finding() -> None:
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    empty = PlotGroup("Empty", (plot_test_of(TestResult("e")),))
+    empty = PlotGroup("Empty", (TestResult("e", whole_trials=()),))
     with pytest.raises(InputError) as caught:
         drawn(line(times("a")), empty, components=("Elapsed", "Foo"), factor="fs")
     messages = [diagnostic.message for diagnostic in caught.value.diagnostics]
@@ -242,9 +241,7 @@ def test_tests_of_which_no_trial_counts_are_refused(
     mode: PlotMode, components: tuple[str, ...]
 ) -> None:
     failed = Trial("a", 1, 1, TrialEnding.FAILED, 0, 0, blocks=())
-    groups = [
-        PlotGroup(name, (plot_test_of(TestResult(name, whole_trials=(failed,))),)) for name in "AB"
-    ]
+    groups = [PlotGroup(name, (TestResult(name, whole_trials=(failed,)),)) for name in "AB"]
     with pytest.raises(InputError) as caught:
         drawn(*groups, mode=mode, components=components)
     told = [diagnostic.message for diagnostic in caught.value.diagnostics]
@@ -486,7 +483,7 @@ def test_a_normal_plot_of_loads_is_of_the_mean_response() -> None:
 # -- two factors -------------------------------------------------------------------------
 
 
-def leveled(**levels: str) -> PlotTest:
+def leveled(**levels: str) -> TestResult:
     """Return a test with these levels of factors."""
     name = ":".join(levels.values())
     return msgspec.structs.replace(times(name), sample=tuple(levels.items()))
@@ -596,7 +593,7 @@ def test_trials_that_do_not_count_are_marked_in_the_course() -> None:
         )
         for epoch, ending in enumerate(ends, 1)
     ]
-    plot = drawn(line(plot_test_of(TestResult("t", whole_trials=trials))), mode=PlotMode.EPOCHS)
+    plot = drawn(line(TestResult("t", whole_trials=tuple(trials))), mode=PlotMode.EPOCHS)
     (panel,) = plot_sheet(plot, ChartStyle()).panels
     curves = {curve.label: curve for curve in panel.curves}
     assert curves["failed"].x == (5.0,)

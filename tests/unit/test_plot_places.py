@@ -13,9 +13,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchwright.core.errors import Diagnostic
+from benchwright.core.observation import MeasurementBlock
 from benchwright.core.text import natural_key
+from benchwright.findings.result import TestResult
+from benchwright.report.charts.compose import plot_sheet
 from benchwright.report.charts.draw import contour_label_places, draw_sheet
-from benchwright.report.charts.panels import plot_sheet, series_looks
+from benchwright.report.charts.panels import series_looks
 from benchwright.report.charts.plot_data import (
     PlotData,
     PlotMode,
@@ -28,7 +31,6 @@ from benchwright.report.charts.source import (
     AxisPosition,
     PlotComponent,
     PlotGroup,
-    PlotTest,
     axis_positions,
     choose_components,
     number_of,
@@ -42,8 +44,11 @@ from benchwright.report.charts.style import (
 )
 
 
-def source(test: str, sample: dict[str, str] | None = None, threads: int | None = None) -> PlotTest:
-    return PlotTest(test, {}, {}, {}, tuple((sample or {}).items()), threads)
+def source(
+    test: str, sample: dict[str, str] | None = None, threads: int | None = None
+) -> TestResult:
+    blocks = () if threads is None else (MeasurementBlock(threads, 1, test, 0, {}),)
+    return TestResult(test, blocks, sample=tuple((sample or {}).items()))
 
 
 def places(*groups: PlotGroup, factor: str | None = None) -> tuple[str, list[list[AxisPosition]]]:

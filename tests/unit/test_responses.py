@@ -23,6 +23,7 @@ from benchwright.features.search.types import (
     SearchTrial,
 )
 from benchwright.page.trial_charts import normal_sheet
+from benchwright.report.charts.source import result_of_columns
 from benchwright.stats.aggregate import MetricColumn
 
 STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
@@ -66,11 +67,14 @@ def test_each_load_with_three_responses_is_a_test_the_largest_first() -> None:
         *(trial(300.0, 50.0 + at) for at in range(2)),
         trial(100.0, None, LoadEnding.FAILED),
     ]
-    tests = response_tests(trials, (MEAN, P99), {})
-    assert [one.test for one in tests] == ["200/s", "100/s"]
+    group = response_tests(trials, (MEAN, P99), {})
+    assert group is not None
+    tests = group.sources
+    assert [one.name for one in tests] == ["200/s", "100/s"]
     assert tests[1].columns[MEAN.key].values == (9.0, 10.0, 11.0)
     assert tests[0].columns[MEAN.key].epochs == (4, 5, 6, 7)
-    assert tests[0].labels == {MEAN.key: "Mean response", P99.key: "P99 response"}
+    named = {one.name: one.label for one in group.named}
+    assert named == {MEAN.key: "Mean response", P99.key: "P99 response"}
 
 
 def test_infinite_responses_and_other_samples_are_no_part_of_a_load() -> None:
@@ -78,8 +82,10 @@ def test_infinite_responses_and_other_samples_are_no_part_of_a_load() -> None:
         *(trial(100.0, value) for value in (9.0, 10.0, float("inf"))),
         *(trial(100.0, 20.0 + at, sample=SAMPLE) for at in range(3)),
     ]
-    (test,) = response_tests(trials, (MEAN,), {})
-    assert test.test == "disks=2 100/s"
+    group = response_tests(trials, (MEAN,), {})
+    assert group is not None
+    (test,) = group.sources
+    assert test.name == "disks=2 100/s"
     assert test.columns[MEAN.key].values == (20.0, 21.0, 22.0)
 
 
@@ -91,30 +97,32 @@ def test_without_a_repeated_load_responses_are_relative_to_the_curve() -> None:
         trial(300.0, 99.0),  # Beyond the curve.
         trial(120.0, 9.0, LoadEnding.LEFT),
     ]
-    (test,) = response_tests(trials, (MEAN,), {(): result(100.0, 200.0)})
+    group = response_tests(trials, (MEAN,), {(): result(100.0, 200.0)})
+    assert group is not None
+    (test,) = group.sources
     (column,) = test.columns.values()
     assert column.epochs == (1, 2, 3)
     assert column.values == pytest.approx((1.1, 1.0, 0.9))
-    assert response_tests(trials, (MEAN,), {}) == ()
-    assert response_tests(trials[:2], (MEAN,), {(): result(100.0, 200.0)}) == ()
+    assert response_tests(trials, (MEAN,), {}) is None
+    assert response_tests(trials[:2], (MEAN,), {(): result(100.0, 200.0)}) is None
 
 
 def test_a_page_has_at_most_nine_panels() -> None:
     trials = [trial(100.0 + load, 9.0 + at * (1 + load)) for load in range(12) for at in range(3)]
-    sheet = normal_sheet(response_tests(trials, (MEAN,), {}))
-    assert sheet is not None
-    assert len(sheet.panels) == 9
-    assert normal_sheet(()) is None
+    group = response_tests(trials, (MEAN,), {})
+    assert group is not None
+    assert len(normal_sheet(group).panels) == 9
 
 
 def test_responses_of_loads_are_in_milliseconds() -> None:
     column = MetricColumn("response_ns_mean", (1, 2, 4), (1e6, 2e6, 3e6))
-    test = load_responses("web", column)
-    assert test is not None
-    assert test.columns[column.name].values == (1.0, 2.0, 3.0)
-    assert test.units == {column.name: "ms"}
     few = msgspec.structs.replace(column, epochs=(1, 2), values=(1e6, 2e6))
-    assert load_responses("web", few) is None
+    assert load_responses([result_of_columns("few", [few])]) is None
+    group = load_responses([result_of_columns("web", [column]), result_of_columns("few", [few])])
+    assert group is not None
+    (test,) = group.sources
+    assert test.columns[column.name].values == (1.0, 2.0, 3.0)
+    assert [(one.name, one.unit) for one in group.named] == [(column.name, "ms")]
 
 
 def test_the_plot_of_a_stored_search_has_its_numbers(

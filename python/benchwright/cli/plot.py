@@ -63,17 +63,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw plot`; return the exit code. Raises InputError."""
-    from benchwright.cli.plot_request import groups_of, refuse_numbers, request_of, without_legend
-    from benchwright.cli.plot_study import (
+    from benchwright.cli.plot_request import refuse_numbers, request_of, without_legend
+    from benchwright.core.extras import require
+    from benchwright.page.study_charts import (
         fitting_request,
         resources_sheet,
         response_group,
         session_sheet,
     )
-    from benchwright.core.extras import require
     from benchwright.report.charts.compose import check_axes, compose_plot
     from benchwright.report.charts.plot_data import PlotMode
     from benchwright.report.parts import finding_lines
+    from benchwright.results.plot_inputs import groups_of
 
     request = request_of(arguments)
     if request.graphfiles:
@@ -99,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stderr.write(finding_lines(findings))
     drawn = []
     if request.graphfiles:
-        from benchwright.report.charts.panels import plot_sheet
+        from benchwright.report.charts.compose import plot_sheet
 
         named = plot.mode in (PlotMode.LINE, PlotMode.ECDF)
         if request.unnamed and named and len(plot.legends()) == 1:
@@ -127,8 +128,7 @@ def _drawn(
     """
     from benchwright.cli.plot_file import panel_style
     from benchwright.core.untrusted import visible_lines
-    from benchwright.report.charts.page import fitted_style
-    from benchwright.report.charts.render import render_sheet
+    from benchwright.report.charts.render import fitted_style, render_sheet
 
     style = request.style
     if by_panel and not request.sized:

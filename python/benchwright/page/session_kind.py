@@ -24,7 +24,7 @@ from benchwright.findings.explanation import Explanation
 from benchwright.page.document import ReportPart
 from benchwright.report.answer import State
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import PlotTest
+from benchwright.report.charts.source import PlotGroup
 from benchwright.run.runner import Experiment, OutputOptions, SessionOutput
 from benchwright.study.journal import SessionInfo, StoredSession, Study
 
@@ -145,8 +145,8 @@ class SessionKind(Protocol):
     def sheet(self, study: Study, session: StoredSession) -> Sheet:
         """Return the chart."""
 
-    def responses(self, study: Study, session: StoredSession) -> tuple[PlotTest, ...]:
-        """Return the responses of its trials as tests of a plot; empty for too few."""
+    def responses(self, study: Study, session: StoredSession) -> PlotGroup | None:
+        """Return the responses of its trials as tests of a plot; None for too few."""
 
     def uses(self, study: Study, session: StoredSession) -> Sequence[ResourceUse | None]:
         """Return the use of this machine in every trial, in order, including those that do not

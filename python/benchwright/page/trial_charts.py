@@ -17,18 +17,11 @@ from benchwright.core.text import plural
 from benchwright.core.untrusted import visible
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import TestAnswer
-from benchwright.report.charts.compose import compose_plot
-from benchwright.report.charts.panels import plot_sheet
+from benchwright.report.charts.compose import compose_plot, plot_sheet
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.sheet import AxisUnit, LevelLine, Panel, PanelAxis, PanelCurve, Sheet
-from benchwright.report.charts.source import (
-    PlotGroup,
-    PlotTest,
-    axis_positions,
-    plot_test_of,
-    split_by_factors,
-)
+from benchwright.report.charts.source import PlotGroup, axis_positions, split_by_factors
 from benchwright.report.charts.style import ChartStyle
 from benchwright.report.charts.trials import (
     ShownTest,
@@ -48,12 +41,12 @@ MOST_OF_PAGE = 9
 """Maximum of loads that a page shows."""
 
 
-def normal_sheet(tests: Sequence[PlotTest]) -> Sheet | None:
-    """Return the normal probability plots of a page; None without tests."""
-    if not tests:
-        return None
-    request = ChartRequest(mode=PlotMode.NORMAL)
-    plot, _ = compose_plot([PlotGroup("", tuple(tests[:MOST_OF_PAGE]))], request)
+def normal_sheet(group: PlotGroup) -> Sheet:
+    """Return the normal probability plots of a page."""
+    shown = group.sources[:MOST_OF_PAGE]
+    shown = tuple(test.labelled(name=visible(test.name)) for test in shown)
+    group = msgspec.structs.replace(group, sources=shown)
+    plot, _ = compose_plot([group], ChartRequest(mode=PlotMode.NORMAL))
     return plot_sheet(plot, ChartStyle())
 
 
@@ -87,7 +80,7 @@ def over_factor(identifier: str, tests: Sequence[TestResult], metric: str) -> Pi
     """Return the estimates along the factor that is a number, with a line for each level of the
     others; None if no factor is a number."""
     # Also the arms of a comparison, which a chart of their own has by name.
-    groups = [PlotGroup("", tuple(plot_test_of(one.labelled(arm=None)) for one in tests))]
+    groups = [PlotGroup("", tuple(one.labelled(arm=None) for one in tests))]
     split, factor = split_by_factors(groups, None)
     places = axis_positions(split, factor, [])
     if not places.numeric or not all(len(group) > 1 for group in places.groups):
@@ -182,18 +175,16 @@ def _series(test: ShownTest, axis: PanelAxis) -> LongSeries:
     )
 
 
-def normal_pictures(key: str, tests: Sequence[PlotTest]) -> Iterator[Picture]:
-    """Yield the normal probability plot of responses; nothing without tests."""
-    replaced = msgspec.structs.replace
-    sheet = normal_sheet([replaced(one, test=visible(one.test)) for one in tests])
-    if sheet is None:
+def normal_pictures(key: str, group: PlotGroup | None) -> Iterator[Picture]:
+    """Yield the normal probability plot of responses; nothing for None."""
+    if group is None:
         return
-    left = len(tests) - MOST_OF_PAGE
+    left = len(group.sources) - MOST_OF_PAGE
     more = f" bw plot --mode normal draws {left} more." if left > 0 else ""
     yield Picture(
         id=key,
         title="Normal probability plot of the responses",
-        sheet=sheet,
+        sheet=normal_sheet(group),
         reading="Responses of repeated trials over the scores of a normal distribution: they are "
         "near the line if they are normal, as Student's intervals assume. All points of a normal "
         f"sample are in the band with a probability of 95 %.{more}",

@@ -23,8 +23,7 @@ from benchwright.findings.result import TestResult
 from benchwright.page.trial_charts import normal_pictures
 from benchwright.report.charts.compose import RESPONSE_MEAN
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import PlotTest
-from benchwright.stats.aggregate import MetricColumn
+from benchwright.report.charts.source import PlotComponent, PlotGroup, result_of_columns
 from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
 from benchwright.views.blocks import Block, Column, Group, Picture, Section, TableBlock, Tile, Words
 from benchwright.views.figures import count_number, heading, number_of, scale_of, table_of
@@ -60,15 +59,18 @@ def load_tiles(load: ShownLoad) -> Iterator[Tile]:
     yield Tile("Errors", count_number(f"{load.id}.errors.tile", result.counts.errors, link=link))
 
 
-def load_responses(name: str, column: MetricColumn) -> PlotTest | None:
-    """Return the mean responses of a load's trials [ns] as a test in milliseconds; None if there
-    are fewer than three."""
-    if len(column.values) < FEWEST_OF_PROBABILITY_PLOT:
-        return None
-    values = tuple(value / 1e6 for value in column.values)
-    in_ms = MetricColumn(column.name, column.epochs, values)
-    label = {column.name: "Mean response"}
-    return PlotTest(name, {column.name: in_ms}, label, {column.name: "ms"})
+def load_responses(tests: Sequence[TestResult]) -> PlotGroup | None:
+    """Return the mean responses of the trials of loads as tests in milliseconds; None if none has
+    three."""
+    found = []
+    for test in tests:
+        column = test.columns.get(RESPONSE_MEAN)
+        if column is not None and len(column.values) >= FEWEST_OF_PROBABILITY_PLOT:
+            in_ms = tuple(value / 1e6 for value in column.values)
+            column = msgspec.structs.replace(column, values=in_ms)
+            found.append(result_of_columns(test.name, [column]))
+    named = PlotComponent(RESPONSE_MEAN, "Mean response", "ms")
+    return PlotGroup("", tuple(found), (named,)) if found else None
 
 
 def loads_section(part: str, loads: Sequence[ShownLoad]) -> Section:
@@ -82,12 +84,7 @@ def loads_section(part: str, loads: Sequence[ShownLoad]) -> Section:
         sentence = visible(load_sentence(load.result, load.report))
         blocks.append(Group(id=load.id, title=visible(load.name), sentence=sentence, blocks=inner))
     tests = {load.test.id: load.test for load in loads}
-    found = [
-        load_responses(test.name, test.columns[RESPONSE_MEAN])
-        for test in tests.values()
-        if RESPONSE_MEAN in test.columns
-    ]
-    blocks += normal_pictures(f"{part}-normal", [one for one in found if one])
+    blocks += normal_pictures(f"{part}-normal", load_responses(tuple(tests.values())))
     return Section(
         id=f"{part}-load",
         title="Load",

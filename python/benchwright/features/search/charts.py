@@ -22,8 +22,9 @@ from benchwright.features.search.reports import open_search, search_view
 from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.text import load_value_text, sample_text
 from benchwright.features.search.types import ClaimResult, CurvePoint, SearchTrial
+from benchwright.findings.result import TestResult
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import PlotTest
+from benchwright.report.charts.source import PlotComponent, PlotGroup, result_of_columns
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
 from benchwright.study.journal import StoredSession, Study
@@ -42,8 +43,8 @@ def search_sheet(study: Study, session: StoredSession) -> Sheet:
     return msgspec.structs.replace(sheet, panels=panels, columns=len(panels))
 
 
-def search_responses(study: Study, session: StoredSession) -> tuple[PlotTest, ...]:
-    """Return the responses of the trials as tests of a plot; empty where there are too few."""
+def search_responses(study: Study, session: StoredSession) -> PlotGroup | None:
+    """Return the responses of the trials as tests of a plot; None where there are too few."""
     opened = open_search(study, session)
     trials = search_trials_of(study, session.number)
     return response_tests(trials, opened.experiment.criteria, search_view(opened, (), ()).peaks())
@@ -54,14 +55,21 @@ def search_responses(study: Study, session: StoredSession) -> tuple[PlotTest, ..
 
 def response_tests(
     trials: Sequence[SearchTrial], criteria: Sequence[Criterion], found: Mapping[Pairs, ClaimResult]
-) -> tuple[PlotTest, ...]:
+) -> PlotGroup | None:
     """Return the loads that have at least three responses, those with most first; else all
-    responses relative to the curves of `found`, by sample, as one test. Empty where there are too
+    responses relative to the curves of `found`, by sample, as one test. None where there are too
     few."""
-    return _by_load(trials, criteria) or _relative(trials, found)
+    tests = _by_load(trials, criteria)
+    if not tests:
+        return _relative(trials, found)
+    names = [(one, criterion_name(one)) for one in criteria]
+    named = (PlotComponent(one.key, text[:1].upper() + text[1:], one.unit) for one, text in names)
+    return PlotGroup("", tests, tuple(named))
 
 
-def _by_load(trials: Sequence[SearchTrial], criteria: Sequence[Criterion]) -> tuple[PlotTest, ...]:
+def _by_load(
+    trials: Sequence[SearchTrial], criteria: Sequence[Criterion]
+) -> tuple[TestResult, ...]:
     at_load: dict[tuple[Pairs, float], list[tuple[int, SearchTrial]]] = {}
     for number, one in enumerate(trials, 1):
         if one.trial.ending is not LoadEnding.FAILED:
@@ -70,12 +78,12 @@ def _by_load(trials: Sequence[SearchTrial], criteria: Sequence[Criterion]) -> tu
     tests = []
     for (sample, rate), here in at_load.items():
         columns = [_column(criterion.key, here) for criterion in criteria]
-        enough = {one.name: one for one in columns if len(one.values) >= FEWEST_OF_PROBABILITY_PLOT}
+        enough = [one for one in columns if len(one.values) >= FEWEST_OF_PROBABILITY_PLOT]
         name = load_value_text(rate, in_users=here[0][1].probe.users is not None)
         if len(samples) > 1:
             name = f"{sample_text(sample)} {name}"
         if enough:
-            tests.append(_test(name, enough, criteria))
+            tests.append(result_of_columns(name, enough))
     return tuple(sorted(tests, key=_size, reverse=True))
 
 
@@ -88,23 +96,13 @@ def _column(key: str, here: Iterable[tuple[int, SearchTrial]]) -> MetricColumn:
     return MetricColumn(key, tuple(n for n, _ in known), tuple(v for _, v in known))
 
 
-def _size(test: PlotTest) -> int:
+def _size(test: TestResult) -> int:
     return max(len(column.values) for column in test.columns.values())
-
-
-def _test(name: str, columns: dict[str, MetricColumn], criteria: Sequence[Criterion]) -> PlotTest:
-    labels = {one.key: criterion_name(one) for one in criteria}
-    return PlotTest(
-        test=name,
-        columns=columns,
-        labels={key: text[:1].upper() + text[1:] for key, text in labels.items()},
-        units={one.key: one.unit for one in criteria},
-    )
 
 
 def _relative(
     trials: Sequence[SearchTrial], found: Mapping[Pairs, ClaimResult]
-) -> tuple[PlotTest, ...]:
+) -> PlotGroup | None:
     values: dict[int, float] = {}
     for number, one in enumerate(trials, 1):
         result = found.get(one.sample)
@@ -115,10 +113,10 @@ def _relative(
         if expected is not None and math.isfinite(value):
             values[number] = value / expected
     if len(values) < FEWEST_OF_PROBABILITY_PLOT:
-        return ()
+        return None
     column = MetricColumn(_RELATIVE, tuple(values), tuple(values.values()))
-    label = {_RELATIVE: "Response / fitted curve"}
-    return (PlotTest("all loads", {_RELATIVE: column}, label, {_RELATIVE: ""}),)
+    named = PlotComponent(_RELATIVE, "Response / fitted curve", "")
+    return PlotGroup("", (result_of_columns("all loads", [column]),), (named,))
 
 
 def _response_at(rate: float, curve: Sequence[CurvePoint]) -> float | None:

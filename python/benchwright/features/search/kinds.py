@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from benchwright.page.document import ReportPart
     from benchwright.page.session_kind import SessionKind, SessionOutcome
     from benchwright.report.charts.sheet import Sheet
-    from benchwright.report.charts.source import PlotTest
+    from benchwright.report.charts.source import PlotGroup
     from benchwright.run.runner import Experiment, OutputOptions, SessionOutput
     from benchwright.study.journal import SessionInfo, StoredSession, Study
 
@@ -97,8 +97,8 @@ class SearchKind:
 
         return search_sheet(study, session)
 
-    def responses(self, study: Study, session: StoredSession) -> tuple[PlotTest, ...]:
-        """Return the responses of the trials (responses_chart.py)."""
+    def responses(self, study: Study, session: StoredSession) -> PlotGroup | None:
+        """Return the responses of the trials (charts.py)."""
         from benchwright.features.search.charts import search_responses
 
         return search_responses(study, session)

@@ -1,12 +1,23 @@
-"""Line and bar charts: one value per test, along an axis or in groups and stacks."""
+"""Lines and bars: one value per test, along an axis or in groups and stacks."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+import itertools
+from collections.abc import Sequence
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.findings.result import TestResult
+from benchwright.report.charts.panels import (
+    category_axis,
+    each_once,
+    panel_curve,
+    series_looks,
+    shown_legends,
+    value_axis,
+    zero_or_none,
+)
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_positions,
@@ -18,13 +29,16 @@ from benchwright.report.charts.plan import (
     positions_of_tests,
 )
 from benchwright.report.charts.plot_data import PlotData, PlotPoint, PlotSeries
-from benchwright.report.charts.sheet import AxisTick
-from benchwright.report.charts.source import PlotComponent, PlotGroup, PlotTest, choose_components
+from benchwright.report.charts.sheet import AxisTick, CurveForm, Panel, PanelAxis, PanelCurve
+from benchwright.report.charts.source import PlotComponent, PlotGroup, choose_components, title_of
+from benchwright.report.charts.style import ChartStyle
 
 # -- Lines: each series over what varies, points in the order of the axis --------------
 #
 # Decision: the axis is numeric if every test has a number; else it has categories in
 # natural order, shared by all series. Source: Auto-pilot paper, section 3.4, Figure 4.
+
+_FEW_LABELS = 16
 
 
 def line_chart(plan: PlotPlan) -> PlotData:
@@ -65,11 +79,30 @@ def _ticks(plan: PlotPlan, order: dict[str, int]) -> tuple[AxisTick, ...]:
 
 
 def _check_distinct(name: str, points: list[PlotPoint]) -> None:
-    for one, other in pairwise(points):
+    for one, other in itertools.pairwise(points):
         if one.x == other.x:
             message = f"series {name!r}: {one.test} and {other.test} are both at {one.label}"
             hint = "name what varies by -x FACTOR, or give each its own NAME"
             raise plot_error(message, hint, "GLOB")
+
+
+def line_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return each series as a line with markers; a gap breaks it. Between names there is no
+    line, because there is nothing between them."""
+    form = CurveForm.MARKED if plot.numeric else CurveForm.POINTS
+    curves = [
+        panel_curve(series.points, form, series.legend, look)
+        for look, series in zip(series_looks(plot), plot.series, strict=True)
+    ]
+    x = category_axis(plot, 0.3)
+    if plot.numeric:
+        places = [tick.x for tick in plot.ticks]
+        gaps = [right - left for left, right in itertools.pairwise(places)]
+        apart = bool(gaps) and min(gaps) >= (places[-1] - places[0]) / 12
+        few = 0 < len(places) <= _FEW_LABELS
+        ticks = plot.ticks if few and (style.logx or apart) else ()
+        x = PanelAxis(plot.xlabel, log=style.logx, ticks=ticks)
+    return Panel("", x, value_axis(plot, style, zero_or_none(plot)), tuple(curves))
 
 
 # -- Bars: groups, positions and stacks -------------------------------------------------
@@ -197,8 +230,8 @@ def _on(point: PlotPoint, base: float | None) -> PlotPoint:
     return msgspec.structs.replace(point, base=base)
 
 
-def _negative(group: PlotGroup, source: PlotTest, component: PlotComponent) -> InputError:
-    message = f"{group.name} {source.title}: {component.label} is negative, and stacked"
+def _negative(group: PlotGroup, source: TestResult, component: PlotComponent) -> InputError:
+    message = f"{group.name} {title_of(source)}: {component.label} is negative, and stacked"
     return plot_error(message, "draw it beside the others: --no-stack", "--stack")
 
 
@@ -238,3 +271,43 @@ def _requested_stacks(
             "the stacked components have different units", "stack components of one unit", "--stack"
         )
     return stacks
+
+
+def bar_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return each component as bars, with the error bars on top of them."""
+    kinds = plot.legends()
+    labels = each_once(shown_legends(plot, style))
+    curves = []
+    for series, label in zip(plot.series, labels, strict=True):
+        at = kinds.index(series.legend)
+        points = [point for point in series.points if point.value is not None]
+        bars = panel_curve(points, CurveForm.BARS, label, (at, at, at), bars=False)
+        base = tuple(point.base for point in points)
+        width = points[0].width if points else 1.0
+        curves.append(msgspec.structs.replace(bars, base=base, width=width))
+    all_points = [point for series in plot.series for point in series.points]
+    known = [point for point in all_points if point.low is not None]
+    if known:
+        curves.append(_whiskers(known, all_points))
+    width = max((point.width for point in all_points), default=1.0)
+    x = category_axis(plot)
+    if all_points:
+        ends = [point.x for point in all_points]
+        x = msgspec.structs.replace(x, low=min(ends) - width, high=max(ends) + width)
+    return Panel("", x, value_axis(plot, style, zero_or_none(plot)), tuple(curves))
+
+
+def _whiskers(points: Sequence[PlotPoint], all_points: Sequence[PlotPoint]) -> PanelCurve:
+    """Return error bars on bars; those of a stack are side by side."""
+    x, y, low, high = [], [], [], []
+    for point in points:
+        assert point.value is not None
+        assert point.low is not None
+        stack = [p for p in all_points if p.x == point.x and p.value is not None]
+        stack.sort(key=lambda other: other.base)
+        place = (stack.index(point) + 0.5) / len(stack) - 0.5
+        x.append(point.x + 0.5 * place * point.width * (len(stack) > 1))
+        y.append(point.base + point.value)
+        low.append(point.base + point.low)
+        high.append(None if point.high is None else point.base + point.high)
+    return PanelCurve("", tuple(x), tuple(y), CurveForm.INTERVALS, low=tuple(low), high=tuple(high))

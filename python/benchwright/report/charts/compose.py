@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.observation import FAILED_ENDINGS
 from benchwright.core.results import Finding
 from benchwright.core.text import more_text
 from benchwright.findings.codes import make_finding
 from benchwright.report.charts import bars, distribution, ratio
+from benchwright.report.charts.panels import by_components, stacked_sheet
 from benchwright.report.charts.plan import ChartRequest, PlotPlan
 from benchwright.report.charts.plot_data import (
-    DISTRIBUTIONS,
     PlotData,
     PlotMode,
     PlotPoint,
     PlotSeries,
     label_with_unit,
 )
+from benchwright.report.charts.sheet import Panel, Sheet
 from benchwright.report.charts.source import (
     PlotComponent,
     PlotGroup,
@@ -29,6 +32,8 @@ from benchwright.report.charts.source import (
     components_of,
     positions_by_name,
     split_by_factors,
+    stated_of,
+    title_of,
 )
 from benchwright.report.charts.style import ChartStyle
 
@@ -122,21 +127,45 @@ def _mistake(option: str, message: str, hint: str) -> Diagnostic:
 RESPONSE_MEAN = "response_ns_mean"
 """The metric that a normal probability plot of loads shows."""
 _TIMES = ("elapsed", "user", "system")
-_SEVERAL = (PlotMode.LINE, PlotMode.BAR)
-_OF_TESTS = (*DISTRIBUTIONS, PlotMode.POINTS, PlotMode.EPOCHS, PlotMode.NORMAL)
-"""Modes that draw each test for itself, so that several can have one level."""
 
-_MODES: dict[PlotMode, Callable[[PlotPlan], PlotData]] = {
-    PlotMode.LINE: bars.line_chart,
-    PlotMode.BAR: bars.bar_chart,
-    PlotMode.ECDF: distribution.ecdf_chart,
-    PlotMode.VIOLIN: distribution.category_chart,
-    PlotMode.STRIP: distribution.category_chart,
-    PlotMode.POINTS: distribution.points_chart,
-    PlotMode.EPOCHS: distribution.epoch_chart,
-    PlotMode.NORMAL: distribution.normal_chart,
-    PlotMode.RATIO: ratio.ratio_chart,
+
+class Mode(NamedTuple):
+    """What one mode of `bw plot` is: a function from tests to numbers, and one from these to a page."""
+
+    chart: Callable[[PlotPlan], PlotData]
+    sheet: Callable[[PlotData, ChartStyle], Sheet]
+    several: bool = False
+    """Whether it has series for several quantities, and for the combinations of further factors."""
+    of_each_test: bool = True
+    """Whether it draws each test for itself, so that several can have one level."""
+    bars: Literal["", "mean", "median"] = "mean"
+    """What its error bars are of; a finding says where there is none. Empty: it needs none."""
+
+
+def _one(panel: Callable[[PlotData, ChartStyle], Panel]) -> Callable[[PlotData, ChartStyle], Sheet]:
+    return lambda plot, style: stacked_sheet([panel(plot, style)], style)
+
+
+_MODES: dict[PlotMode, Mode] = {
+    PlotMode.LINE: Mode(bars.line_chart, _one(bars.line_panel), several=True, of_each_test=False),
+    PlotMode.BAR: Mode(bars.bar_chart, _one(bars.bar_panel), several=True, of_each_test=False),
+    PlotMode.RATIO: Mode(ratio.ratio_chart, _one(ratio.ratio_panel), of_each_test=False),
+    PlotMode.ECDF: Mode(distribution.ecdf_chart, distribution.ecdf_sheet, bars=""),
+    PlotMode.VIOLIN: Mode(
+        distribution.category_chart, by_components(distribution.violin_panel), bars="median"
+    ),
+    PlotMode.STRIP: Mode(
+        distribution.category_chart, by_components(distribution.strip_panel), bars="median"
+    ),
+    PlotMode.POINTS: Mode(distribution.points_chart, by_components(distribution.points_panel)),
+    PlotMode.EPOCHS: Mode(distribution.epoch_chart, distribution.epoch_sheet, bars=""),
+    PlotMode.NORMAL: Mode(distribution.normal_chart, distribution.normal_sheet, bars=""),
 }
+
+
+def plot_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
+    """Return the page: one panel, or one for each component or test."""
+    return _MODES[plot.mode].sheet(plot, style)
 
 
 def compose_plot(
@@ -149,18 +178,20 @@ def compose_plot(
     """
     wrong: list[Diagnostic] = []
     factor = request.factor
-    if request.mode in _SEVERAL:
+    mode = _MODES[request.mode]
+    if mode.several:
         groups, factor = split_by_factors(groups, factor)
     components = _components(groups, request, wrong)
     for group in groups if components or not wrong else ():
-        if not any(s.has(c.name) for s in group.sources for c in components):
+        there = {name for s in group.sources for name in (*s.columns, *stated_of(s))}
+        if not any(component.name in there for component in components):
             wrong.append(_empty(group, components))
     places = axis_positions(groups, factor, wrong)
-    if request.mode in _OF_TESTS and places.ambiguous:
+    if mode.of_each_test and places.ambiguous:
         places = positions_by_name(groups)
     if wrong:
         raise InputError(wrong)
-    plot = _MODES[request.mode](PlotPlan(tuple(groups), components, places, request))
+    plot = mode.chart(PlotPlan(tuple(groups), components, places, request))
     plot = _labelled(plot, components, request)
     return plot, (*_failures(groups), *_missing_findings(plot))
 
@@ -178,14 +209,14 @@ def _components(
         if responses:
             return responses
     times = sorted((c for c in components if c.name in _TIMES), key=lambda c: _TIMES.index(c.name))
-    return tuple(times if request.mode in _SEVERAL and times else (times or components)[:1])
+    return tuple(times if _MODES[request.mode].several and times else (times or components)[:1])
 
 
 def _empty(group: PlotGroup, components: Sequence[PlotComponent]) -> Diagnostic:
-    tests = ", ".join(source.title for source in group.sources)
+    tests = ", ".join(title_of(source) for source in group.sources)
     why = f"{tests} has no completed trial"
     hint = "failed and void trials are not plotted; `bw stats` lists them"
-    if any(source.columns or source.stated for source in group.sources):
+    if any(source.columns or source.summaries for source in group.sources):
         why = f"{tests} has no {', '.join(c.label for c in components)}"
         hint = "choose other --components"
     message = f"the series {group.name!r} has nothing to draw: {why}"
@@ -219,29 +250,30 @@ def quantity_label(components: Sequence[PlotComponent]) -> str:
     return ", ".join(label_with_unit(c.label, c.unit) for c in components)
 
 
-def _failures(groups: Sequence[PlotGroup]) -> list[Finding]:
-    return [
-        make_finding(
-            "result-failed" if source.failure_stated else "command-failed",
-            f"{group.name} {source.test}",
-            f"{source.failed} failed trial{'s' * (source.failed > 1)}, not drawn",
-        )
-        for group in groups
-        for source in group.sources
-        if source.failed
-    ]
+def _failures(groups: Sequence[PlotGroup]) -> Iterator[Finding]:
+    for group in groups:
+        for source in group.sources:
+            failed = sum(trial.ending in FAILED_ENDINGS for trial in source.all_trials)
+            if failed:
+                stated = any(b.failure for trial in source.all_trials for b in trial.blocks)
+                yield make_finding(
+                    "result-failed" if stated else "command-failed",
+                    f"{group.name} {source.name}",
+                    f"{failed} failed trial{'s' * (failed > 1)}, not drawn",
+                )
 
 
 def _missing_findings(plot: PlotData) -> tuple[Finding, ...]:
     """Return findings about gaps and missing error bars, which readers could misinterpret."""
     findings: list[Finding] = []
+    bars_wanted = bool(_MODES[plot.mode].bars) and plot.errorbars != "none"
     for series in plot.series:
         for point in series.points:
             where = f"{series.name} {point.test}"
             if point.value is None:
                 what = f"{series.component}: {point.gap}; a gap, not zero"
                 findings.append(make_finding("missing-metric", where, what))
-            elif point.low is None and _has_bars(plot) and point.method != "stated":
+            elif point.low is None and bars_wanted and point.method != "stated":
                 findings.extend(_without_bar(plot, point, where))
     return tuple(dict.fromkeys(findings))
 
@@ -253,7 +285,7 @@ def _without_bar(plot: PlotData, point: PlotPoint, where: str) -> list[Finding]:
         make_finding("too-few-trials", subject, f"{what}: no error bar")
         for subject, what in point.short or (own,)
     ]
-    if plot.mode not in DISTRIBUTIONS:
+    if _MODES[plot.mode].bars != "median":
         return findings
     remedy = _remedy_for_median(point.n, plot.confidence)
     return [msgspec.structs.replace(one, remedy=remedy) for one in findings]
@@ -267,8 +299,3 @@ def _remedy_for_median(n: int, confidence: float) -> str:
         f"Run at least {least} trials for an interval of the median at "
         f"{100 * confidence:.6g} %, and 20 for a reliable one."
     )
-
-
-def _has_bars(plot: PlotData) -> bool:
-    shown = plot.mode not in (PlotMode.ECDF, PlotMode.EPOCHS, PlotMode.NORMAL)
-    return shown and plot.errorbars != "none"

@@ -11,6 +11,7 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import StopDecision
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate, Summary
+from benchwright.findings.result import TestResult
 from benchwright.report.charts.plot_data import ABSENT, PlotMode, PlotPoint, PlotSeries
 from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.source import (
@@ -18,7 +19,7 @@ from benchwright.report.charts.source import (
     AxisPositions,
     PlotComponent,
     PlotGroup,
-    PlotTest,
+    stated_of,
 )
 from benchwright.report.charts.style import BarSpacing
 from benchwright.stats.intervals import t_interval
@@ -88,7 +89,7 @@ class PlotPlan(msgspec.Struct, frozen=True):
     places: AxisPositions
     request: ChartRequest
 
-    def tests(self) -> list[tuple[PlotGroup, PlotTest, AxisPosition]]:
+    def tests(self) -> list[tuple[PlotGroup, TestResult, AxisPosition]]:
         """Return every test with its group and position, in the given order."""
         return [
             (group, source, place)
@@ -98,21 +99,20 @@ class PlotPlan(msgspec.Struct, frozen=True):
 
 
 def plot_point(
-    plan: PlotPlan, source: PlotTest, component: PlotComponent, place: AxisPosition
+    plan: PlotPlan, source: TestResult, component: PlotComponent, place: AxisPosition
 ) -> PlotPoint:
     """Return a test's point: its mean and error bar, or a gap. The caller sets x."""
     column = source.columns.get(component.name)
     x = place.number if place.number is not None else 0.0
     if column is None:
-        if component.name in source.stated:
-            stated = source.stated[component.name]
-            return _stated_point(source.test, stated, place.label, x, plan.request)
-        return PlotPoint(source.test, place.label, x, gap=ABSENT)
+        if stated := stated_of(source).get(component.name):
+            return _stated_point(source.name, stated, place.label, x, plan.request)
+        return PlotPoint(source.name, place.label, x, gap=ABSENT)
     request = plan.request
     own = reached_estimate(source.stop, component.name)
     bar = error_bar(column.values, request.errorbars, request.confidence, own)
     return PlotPoint(
-        test=source.test,
+        test=source.name,
         label=place.label,
         x=x,
         n=len(column.values),

@@ -40,7 +40,6 @@ class PlotMode(StrEnum):
 
 ABSENT = "no counted trial has a value"
 """The most common reason for a gap."""
-DISTRIBUTIONS = (PlotMode.ECDF, PlotMode.VIOLIN, PlotMode.STRIP)
 
 
 class SingleValues(msgspec.Struct, frozen=True):

@@ -9,6 +9,14 @@ import msgspec
 
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
+from benchwright.findings.result import TestResult
+from benchwright.report.charts.panels import (
+    category_axis,
+    each_once,
+    panel_curve,
+    shown_legends,
+    value_axis,
+)
 from benchwright.report.charts.plan import (
     PlotPlan,
     category_positions,
@@ -17,8 +25,15 @@ from benchwright.report.charts.plan import (
     plot_series,
 )
 from benchwright.report.charts.plot_data import ABSENT, PlotData, PlotPoint, PlotSeries
-from benchwright.report.charts.sheet import AxisTick
-from benchwright.report.charts.source import AxisPosition, PlotComponent, PlotGroup, PlotTest
+from benchwright.report.charts.sheet import AxisTick, CurveForm, LevelLine, Panel
+from benchwright.report.charts.source import (
+    AxisPosition,
+    PlotComponent,
+    PlotGroup,
+    number_of,
+    title_of,
+)
+from benchwright.report.charts.style import ChartStyle
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.intervals import t_mixture_interval
 from benchwright.stats.two_sample import ratio_of_means
@@ -32,7 +47,9 @@ from benchwright.stats.two_sample import ratio_of_means
 # Sources: `stats.intervals`, `stats.two_sample`.
 
 
-def ratio_of_tests(baseline: PlotTest, test: PlotTest, name: str, confidence: float) -> Estimate:
+def ratio_of_tests(
+    baseline: TestResult, test: TestResult, name: str, confidence: float
+) -> Estimate:
     """Return test / baseline of a quantity that both have; NaN if a value is not positive, a
     NaN interval if there are too few values."""
     one, other = baseline.columns[name], test.columns[name]
@@ -55,7 +72,7 @@ def _exp(value: float) -> float:
     return math.inf if value > 700 else math.exp(value)
 
 
-def _paired(baseline: PlotTest, test: PlotTest) -> bool:
+def _paired(baseline: TestResult, test: TestResult) -> bool:
     """Return whether both are arms of one comparison in blocks."""
     one, other = baseline.arm, test.arm
     if one is None or other is None:
@@ -89,7 +106,7 @@ def _by_block(column: MetricColumn, per_block: int) -> dict[int, list[float]]:
 # first test. Decision: ratios are means on logarithms; a value that is not positive makes a gap.
 # Non-goal: verdicts; they are from `bw compare`.
 
-RatioPair = tuple[PlotTest, AxisPosition, PlotTest]
+RatioPair = tuple[TestResult, AxisPosition, TestResult]
 """A test, its position, and the test that it is compared with."""
 
 
@@ -104,12 +121,12 @@ def ratio_chart(plan: PlotPlan) -> PlotData:
     return _against_test(plan, _test(plan, word))
 
 
-def _test(plan: PlotPlan, word: str) -> PlotTest:
+def _test(plan: PlotPlan, word: str) -> TestResult:
     for _, source, _ in plan.tests():
-        if word in (source.test, source.title):
+        if word in (source.name, title_of(source)):
             return source
     names = [group.name for group in plan.groups if len(plan.groups) > 1]
-    names += [source.title for _, source, _ in plan.tests()]
+    names += [title_of(source) for _, source, _ in plan.tests()]
     there = "there are: " + ", ".join(dict.fromkeys(names))
     raise plot_error(f"no NAME and no test is {word!r}", there, "--baseline")
 
@@ -138,7 +155,7 @@ def _against_group(plan: PlotPlan, baseline: PlotGroup) -> PlotData:
     return _chart(plan, pairs_of, labels, baseline.name)
 
 
-def _places(plan: PlotPlan, group: PlotGroup) -> dict[str, PlotTest]:
+def _places(plan: PlotPlan, group: PlotGroup) -> dict[str, TestResult]:
     at = plan.groups.index(group)
     labels = [place.label for place in plan.places.groups[at]]
     if len(set(labels)) < len(labels):
@@ -162,7 +179,7 @@ def _of_names(plan: PlotPlan, pairs_of: dict[str, list[RatioPair]], baseline: st
     return msgspec.structs.replace(chart, series=tuple(series), factor="")
 
 
-def _against_test(plan: PlotPlan, baseline: PlotTest) -> PlotData:
+def _against_test(plan: PlotPlan, baseline: TestResult) -> PlotData:
     """Return the ratios of all other tests to one of them, with a series for each NAME."""
     pairs_of = {
         group.name: [
@@ -174,13 +191,13 @@ def _against_test(plan: PlotPlan, baseline: PlotTest) -> PlotData:
     }
     pairs_of = {name: pairs for name, pairs in pairs_of.items() if pairs}
     if not pairs_of:
-        message = f"{baseline.title} is the only test: there is nothing to compare it with"
+        message = f"{title_of(baseline)} is the only test: there is nothing to compare it with"
         raise plot_error(message, "give another NAME GLOB", "GLOB")
     if len(plan.groups) > 1 and all(len(pairs) == 1 for pairs in pairs_of.values()):
-        return _of_names(plan, pairs_of, baseline.title)
+        return _of_names(plan, pairs_of, title_of(baseline))
     used = {place.label for pairs in pairs_of.values() for _, place, _ in pairs}
     labels = [label for label in category_positions(plan) if label in used]
-    return _chart(plan, pairs_of, labels, baseline.title)
+    return _chart(plan, pairs_of, labels, title_of(baseline))
 
 
 def _chart(
@@ -218,15 +235,15 @@ def _label(plan: PlotPlan, baseline: str) -> str:
 def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoint:
     """Return a test's ratio to its baseline; a gap if it does not exist."""
     source, place, over = pair
-    for side, why in ((source, ABSENT), (over, f"{over.title} has none")):
+    for side, why in ((source, ABSENT), (over, f"{title_of(over)} has none")):
         if component.name not in side.columns:
-            return PlotPoint(source.test, place.label, 0.0, gap=why)
+            return PlotPoint(source.name, place.label, 0.0, gap=why)
     ratio = ratio_of_tests(over, source, component.name, plan.request.confidence)
     if finite(ratio.value) is None:
-        return PlotPoint(source.test, place.label, 0.0, gap=_why(source, over, component))
+        return PlotPoint(source.name, place.label, 0.0, gap=_why(source, over, component))
     bars = plan.request.errorbars != "none" and finite(ratio.high) is not None
     return PlotPoint(
-        test=source.test,
+        test=source.name,
         label=place.label,
         x=0.0,
         n=len(source.columns[component.name].values),
@@ -239,18 +256,58 @@ def _ratio(plan: PlotPlan, component: PlotComponent, pair: RatioPair) -> PlotPoi
 
 
 def _short(
-    plan: PlotPlan, pair: tuple[PlotTest, PlotTest], component: PlotComponent
+    plan: PlotPlan, pair: tuple[TestResult, TestResult], component: PlotComponent
 ) -> tuple[tuple[str, str], ...]:
     """Return which of two tests have fewer than the two trials that an error bar needs."""
     return tuple(
-        (f"{group.name} {source.test}", "1 trial")
+        (f"{group.name} {source.name}", "1 trial")
         for one in pair
         for group, source, _ in plan.tests()
         if source is one and len(source.columns[component.name].values) < 2
     )
 
 
-def _why(source: PlotTest, over: PlotTest, component: PlotComponent) -> str:
+def _why(source: TestResult, over: TestResult, component: PlotComponent) -> str:
     both = (source.columns[component.name], over.columns[component.name])
     least = min(min(column.values) for column in both)
     return "a value is not above 0" if least <= 0 else "no block has both"
+
+
+_BESIDE = 0.5
+"""Share of a category's width over which the ratios of several series are spread."""
+_WIDE = 4.0
+"""Ratios that differ by this factor are drawn on a logarithmic axis."""
+
+
+def ratio_panel(plot: PlotData, style: ChartStyle) -> Panel:
+    """Return each ratio as a point with its interval, around the line of the baseline; in
+    rows if there is one ratio, or if the axis has names, which are long."""
+    legends = plot.legends()
+    names = list(dict.fromkeys((one.name, one.component) for one in plot.series))
+    shared = len(legends) < len(plot.series)
+    total = len(legends) if shared else len(names)
+    labels = each_once(shown_legends(plot, style))
+    curves = []
+    for place, (series, label) in enumerate(zip(plot.series, labels, strict=True)):
+        at = legends.index(series.legend) if shared else place
+        offset = _BESIDE * ((at + 0.5) / total - 0.5) if total > 1 else 0.0
+        curve = panel_curve(series.points, CurveForm.POINTS, label, (at, at, at))
+        moved = tuple(x + offset for x in curve.x)
+        curves.append(msgspec.structs.replace(curve, x=moved))
+    ends = [
+        end
+        for series in plot.series
+        for point in series.points
+        for end in (point.value, point.low, point.high)
+        if end is not None
+    ]
+    wide = bool(ends) and min(ends) > 0 and max(ends) / min(ends) > _WIDE
+    y = value_axis(plot, style)
+    return Panel(
+        "",
+        category_axis(plot),
+        msgspec.structs.replace(y, log=y.log or wide),
+        tuple(curves),
+        marks=(LevelLine("", 1.0),),
+        sideways=len(plot.ticks) == 1 or all(number_of(tick.label) is None for tick in plot.ticks),
+    )

@@ -8,72 +8,18 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.core.observation import FAILED_ENDINGS
-from benchwright.core.plan import ComparisonArm, Pairs, StopDecision
+from benchwright.core.observation import MeasurementBlock
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.core.results import Summary
 from benchwright.findings.result import TestResult
-from benchwright.report.charts.trials import TrialState, states_of
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.metric_rules import MetricRules
 
 # -- The tests of each NAME on the command line -----------------------------------------
 #
-# Purpose: the one place that turns results into columns of numbers for plots, with the same
-# aggregation as the tables (`stats.aggregate`). Columns exclude failed and void trials.
-# Non-goal: finding files (`cli/plot_request.py`).
+# Columns exclude failed and void trials. Non-goal: finding files (`results/plot_inputs.py`).
 
 SUFFIXES = (".res", ".csv", ".txt", ".time", ".log")
-
-
-class LeftOutTrial(msgspec.Struct, frozen=True):
-    """A trial that does not count, with what it measured."""
-
-    epoch: int
-    state: TrialState
-    values: dict[str, float]
-
-
-class PlotTest(msgspec.Struct, frozen=True):
-    """The data of one test for a plot."""
-
-    test: str
-    columns: dict[str, MetricColumn]
-    labels: dict[str, str]
-    """Label of each column, as in the table."""
-    units: dict[str, str]
-    sample: Pairs = ()
-    threads: int | None = None
-    failed: int = 0
-    """Number of failed trials, which are in no column."""
-    failure_stated: bool = False
-    """Whether a tool states the failures without an exit status."""
-    stop: StopDecision | None = None
-    arm: ComparisonArm | None = None
-    """Its comparison and position in it; None if it is not an arm."""
-    left_out: tuple[LeftOutTrial, ...] = ()
-    """Its trials that are in no column."""
-    stated: dict[str, Summary] = {}
-    """Estimates of quantities without values, as another tool's file states them."""
-
-    def has(self, name: str) -> bool:
-        """Return whether there are values, or an estimate, of a quantity."""
-        return name in self.columns or name in self.stated
-
-    @property
-    def title(self) -> str:
-        """The test's name without a results file's suffix."""
-        for suffix in SUFFIXES:
-            if self.test.endswith(suffix) and self.test != suffix:
-                return self.test.removesuffix(suffix)
-        return self.test
-
-
-class PlotGroup(msgspec.Struct, frozen=True):
-    """The tests of one NAME."""
-
-    name: str
-    sources: tuple[PlotTest, ...]
 
 
 class PlotComponent(msgspec.Struct, frozen=True):
@@ -85,41 +31,50 @@ class PlotComponent(msgspec.Struct, frozen=True):
     unit: str
 
 
-def plot_test_of(test: TestResult) -> PlotTest:
-    """Return a test's columns, which exclude trials that do not count, and the estimates of
-    quantities without a column."""
-    stated = {one.name: one for one in test.summaries if one.name not in test.columns}
-    rows = {name: test.rules.row(name) for name in (*test.columns, *stated)}
-    every = test.all_trials
-    return PlotTest(
-        test=test.name,
-        columns=test.columns,
-        labels={name: row.label for name, row in rows.items()},
-        units={name: row.unit for name, row in rows.items()}
-        | {name: one.unit for name, one in stated.items()},
-        sample=test.sample,
-        threads=every[0].threads if every else None,
-        failed=sum(trial.ending in FAILED_ENDINGS for trial in every),
-        failure_stated=any(b.failure for trial in every for b in trial.blocks),
-        stop=test.stop,
-        arm=test.arm,
-        left_out=tuple(
-            LeftOutTrial(trial.epoch, state, test.values_of(trial))
-            for trial, state in states_of(test)
-            if state != "counted"
-        ),
-        stated=stated,
-    )
+class PlotGroup(msgspec.Struct, frozen=True):
+    """The tests of one NAME."""
+
+    name: str
+    sources: tuple[TestResult, ...]
+    named: tuple[PlotComponent, ...] = ()
+    """The quantities whose label and unit the tests do not state."""
+
+
+def result_of_columns(name: str, columns: Iterable[MetricColumn]) -> TestResult:
+    """Return values that are of no trials of a test, such as the responses of loads, as a test."""
+    rows: dict[int, dict[str, float]] = {}
+    for column in columns:
+        for epoch, value in zip(column.epochs, column.values, strict=True):
+            rows.setdefault(epoch, {})[column.name] = value
+    blocks = (MeasurementBlock(1, epoch, name, 0, values) for epoch, values in sorted(rows.items()))
+    return TestResult(name, tuple(blocks))
+
+
+def title_of(test: TestResult) -> str:
+    """Return a test's name without a results file's suffix."""
+    for suffix in SUFFIXES:
+        if test.name.endswith(suffix) and test.name != suffix:
+            return test.name.removesuffix(suffix)
+    return test.name
+
+
+def stated_of(test: TestResult) -> dict[str, Summary]:
+    """Return the estimates of quantities without values, as another tool's file states them."""
+    return {one.name: one for one in test.summaries if one.name not in test.columns}
 
 
 def components_of(groups: Iterable[PlotGroup]) -> tuple[PlotComponent, ...]:
     """Return all quantities that any test has, in the tables' order."""
     found: dict[str, PlotComponent] = {}
     for group in groups:
-        for source in group.sources:
-            for name in (*source.columns, *source.stated):
-                unit = source.units[name]
-                found.setdefault(name, PlotComponent(name, source.labels[name], unit))
+        found |= {one.name: one for one in group.named if one.name not in found}
+        for test in group.sources:
+            rows = [test.rules.row(name) for name in test.columns]
+            for row in rows:
+                found.setdefault(row.name, PlotComponent(row.name, row.label, row.unit))
+            for name, one in stated_of(test).items():
+                label = test.rules.row(name).label
+                found.setdefault(name, PlotComponent(name, label, one.unit))
     return tuple(found[name] for name in MetricRules().ordered(found))
 
 
@@ -221,7 +176,7 @@ def split_by_factors(
     others = [name for name in varying if name.lower() != factor.lower()]
     if not others:
         return list(groups), factor
-    found: dict[str, list[PlotTest]] = {}
+    found: dict[str, list[TestResult]] = {}
     for group in groups:
         for source in group.sources:
             levels = [(name, level_of(source, name) or "") for name in others]
@@ -239,7 +194,7 @@ def _levels(groups: Sequence[PlotGroup], factor: str) -> int:
     return 0 if any(number_of(level) is None for level in levels) else len(levels)
 
 
-def level_of(source: PlotTest, factor: str) -> str | None:
+def level_of(source: TestResult, factor: str) -> str | None:
     """Return a test's level of a factor; None if it has none."""
     for name, value in source.sample:
         if name.lower() == factor.lower():
@@ -261,7 +216,7 @@ def _check(groups: Sequence[PlotGroup], factor: str, wrong: list[Diagnostic]) ->
     without = [source for source in sources if level_of(source, factor) is None]
     if without:
         names = {name for source in sources for name, _ in source.sample} | {THREADS}
-        message = f"{without[0].title} has no factor {factor!r}"
+        message = f"{title_of(without[0])} has no factor {factor!r}"
         hint = "there are: " + ", ".join(sorted(names))
         wrong.append(Diagnostic("bad-argument", message, hint, "-x", text=factor))
 
@@ -278,8 +233,8 @@ def _varying_factors(groups: Sequence[PlotGroup]) -> list[str]:
 
 
 def _by_factor(groups: Sequence[PlotGroup], factor: str) -> AxisPositions:
-    def placed(source: PlotTest) -> AxisPosition:
-        text = level_of(source, factor) or source.title
+    def placed(source: TestResult) -> AxisPosition:
+        text = level_of(source, factor) or title_of(source)
         return AxisPosition(text, number_of(text))
 
     sources = [source for group in groups for source in group.sources]
@@ -296,7 +251,7 @@ def _by_number(groups: Sequence[PlotGroup]) -> AxisPositions | None:
         return None
     (from_end,) = places
     assert from_end is not None
-    numbers = [[_NUMBER.findall(s.title) for s in g.sources] for g in groups]
+    numbers = [[_NUMBER.findall(title_of(s)) for s in g.sources] for g in groups]
     if any(len(found) < from_end for group in numbers for found in group):
         return None
     return AxisPositions(
@@ -308,16 +263,18 @@ def _by_number(groups: Sequence[PlotGroup]) -> AxisPositions | None:
     )
 
 
-def _varying_number(sources: Sequence[PlotTest]) -> int | None:
+def _varying_number(sources: Sequence[TestResult]) -> int | None:
     """Return which number of the names varies, counted from the end; None unless exactly one
     does."""
-    if len({_NUMBER.sub("#", source.title) for source in sources}) != 1:
+    if len({_NUMBER.sub("#", title_of(source)) for source in sources}) != 1:
         return None
-    numbers = [_NUMBER.findall(source.title) for source in sources]
+    numbers = [_NUMBER.findall(title_of(source)) for source in sources]
     varying = [at for at, column in enumerate(zip(*numbers, strict=True)) if len(set(column)) > 1]
     return len(numbers[0]) - varying[0] if len(varying) == 1 else None
 
 
 def positions_by_name(groups: Sequence[PlotGroup]) -> AxisPositions:
     """Return a category for each test."""
-    return AxisPositions("", tuple(tuple(AxisPosition(s.title) for s in g.sources) for g in groups))
+    return AxisPositions(
+        "", tuple(tuple(AxisPosition(title_of(s)) for s in g.sources) for g in groups)
+    )

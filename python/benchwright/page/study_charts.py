@@ -18,7 +18,7 @@ from benchwright.feature import session_kind
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.charts.source import PlotGroup, axis_positions, split_by_factors
+from benchwright.report.charts.source import PlotGroup, axis_positions, split_by_factors, stated_of
 from benchwright.study.contents import tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
@@ -99,11 +99,11 @@ def response_group(word: str) -> PlotGroup | None:
         kind = None if session is None else session_kind(session.info.kind)
         if session is None or kind is None:
             return None
-        tests = kind.responses(study, session)
-    if not tests:
+        responses = kind.responses(study, session)
+    if responses is None:
         message = f"no load of {word!r} has three trials with a response"
         raise argument_error("GLOB", word, message, "apply a load more often")
-    return PlotGroup(part.place.name, tests)
+    return msgspec.structs.replace(responses, name=part.place.name)
 
 
 def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:
@@ -175,4 +175,5 @@ def _main_component(groups: Sequence[PlotGroup]) -> tuple[str, ...]:
                 if reached.metric in test.columns:
                     return (reached.metric,)
     tests = [test for group in groups for test in group.sources]
-    return ("elapsed",) if all(test.has("elapsed") for test in tests) else ()
+    timed = ("elapsed" in test.columns or "elapsed" in stated_of(test) for test in tests)
+    return ("elapsed",) if all(timed) else ()
