@@ -12,8 +12,8 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.findings.result import TestResult
+from benchwright.report.stats_document import table_of
 from benchwright.results.inputs import read_inputs
-from benchwright.stats.aggregate import summarise_trials
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def test_hyperfine_reports_the_same_in_csv(tmp_path: Path) -> None:
     for name in ("a.json", "a.csv"):
         found = read_inputs([str(tmp_path / name)])
         assert [one.test for one in found] == ["true", "true#2", "sleep 0.01"]
-        rows = [{row.name: row for row in summarise_trials(one.trials, one.specs)} for one in found]
+        rows = [{row.name: row for row in table_of(one)} for one in found]
         means.append([row["elapsed"].mean for row in rows])
     assert means[0] == pytest.approx(means[1])
     with (tmp_path / "a.csv").open() as file:

@@ -21,8 +21,9 @@ import pytest
 from benchwright.core.results import Summary
 from benchwright.features.history.foreign_runs import imported_runs
 from benchwright.findings.result import TestResult
+from benchwright.report.stats_document import table_of
 from benchwright.results.inputs import parsers, read_history, read_inputs
-from benchwright.stats.aggregate import summarise, summarise_trials
+from benchwright.stats.aggregate import summarise
 from benchwright.study.parsers.api import ResultParser
 from benchwright.study.parsers.content import content_head
 
@@ -111,7 +112,7 @@ def row(one: TestResult, metric: str = "elapsed") -> Summary:
     given = [found for found in one.summaries if found.name == metric]
     if given:
         return given[0]
-    rows = summarise_trials(one.trials, one.specs, everything=True)
+    rows = table_of(one, everything=True)
     return {found.name: found for found in rows}[metric]
 
 

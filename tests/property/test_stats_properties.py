@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from benchwright.core.observation import MeasurementBlock
 from benchwright.findings.examine import compute_findings
 from benchwright.findings.result import TestResult
-from benchwright.report.stats_document import InputSection, compose_report
-from benchwright.stats.aggregate import aggregate_trial, summarise, trials_of_blocks
+from benchwright.report.stats_document import compose_report, section_of, table_of
+from benchwright.stats.aggregate import aggregate_trial, summarise
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import moments, z_scores
 from benchwright.views.stats import RENDERERS, render_stats
@@ -90,13 +90,9 @@ def test_threads_have_no_order(rows: list[dict[str, float]], random: object) -> 
     )
 )
 def test_any_rows_can_be_reported_in_any_form(blocks: list[MeasurementBlock]) -> None:
-    from benchwright.stats.aggregate import summarise_trials
-
-    trials = trials_of_blocks("x", blocks)
-    entry = InputSection("x", summarise_trials(trials))
-    document = compose_report(
-        [entry, entry], compute_findings(TestResult("x", whole_trials=trials))
-    )
+    one = TestResult("x", tuple(blocks))
+    entry = section_of(one, table_of(one))
+    document = compose_report([entry, entry], compute_findings(one))
     for form in RENDERERS:
         text = render_stats(document, form)
         assert "nan" not in text

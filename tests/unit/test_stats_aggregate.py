@@ -9,11 +9,13 @@ import pytest
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
+from benchwright.core.results import Summary
+from benchwright.findings.result import TestResult
+from benchwright.report.stats_document import table_of
 from benchwright.stats.aggregate import (
     aggregate_trial,
     metric_columns,
     observe_trials,
-    summarise_trials,
     trials_of_blocks,
 )
 from benchwright.stats.metric_rules import HOOK_VALUES, MetricRules
@@ -142,19 +144,26 @@ def test_rows_of_a_file_become_trials_by_epoch() -> None:
     assert (second.epoch, second.ending) == (2, TrialEnding.FAILED)
 
 
+def table(
+    trials: list[Trial], specs: tuple[MetricSpec, ...] = (), *, everything: bool = False
+) -> tuple[Summary, ...]:
+    """Return the rows of the table of a test with these trials."""
+    return table_of(TestResult("t", (), specs, tuple(trials)), everything=everything)
+
+
 def test_rows_come_in_the_tables_order_and_extras_only_when_asked_for() -> None:
     trials = [trial(1, zeta=1, ops=2, rss_bytes=3, user=0.1, system=0.2, elapsed=1, alpha=1)]
     specs = (MetricSpec("ops"),)
-    labels = [s.label for s in summarise_trials(trials, specs)]
+    labels = [s.label for s in table(trials, specs)]
     assert labels == ["Elapsed", "System", "User", "Wait", "CPU%", "ops", "zeta", "alpha"]
-    everything = [s.label for s in summarise_trials(trials, specs, everything=True)]
+    everything = [s.label for s in table(trials, specs, everything=True)]
     assert everything == [*labels, "rss_bytes"]
-    asked = [s.label for s in summarise_trials(trials, (MetricSpec("rss_bytes"), *specs))]
+    asked = [s.label for s in table(trials, (MetricSpec("rss_bytes"), *specs))]
     assert asked[5:7] == ["rss_bytes", "ops"]
 
 
 def test_a_declared_metric_without_a_value_is_a_row_of_none() -> None:
-    (_, row) = summarise_trials([trial(1, elapsed=1)], [MetricSpec("ops", unit="1/s")])
+    (_, row) = table([trial(1, elapsed=1)], (MetricSpec("ops", unit="1/s"),))
     assert (row.label, row.count, row.unit) == ("ops", 0, "1/s")
 
 
@@ -177,7 +186,7 @@ def test_a_bound_of_what_cannot_be_negative_is_not_below_0() -> None:
         trial(epoch, elapsed=x, user=0.0, delay=x, major_faults=x)
         for epoch, x in enumerate((0.001, 0.0, 0.02), 1)
     ]
-    rows = {row.name: row for row in summarise_trials(trials, everything=True)}
+    rows = {row.name: row for row in table(trials, everything=True)}
     delay = rows["delay"]
     assert delay.low < 0, "a metric of the user's may be negative"
     for name in ("elapsed", "major_faults"):
@@ -185,4 +194,4 @@ def test_a_bound_of_what_cannot_be_negative_is_not_below_0() -> None:
         assert rows[name].high == pytest.approx(delay.high)
         assert rows[name].half_width == pytest.approx(delay.half_width)
     odd = [trial(epoch, elapsed=x) for epoch, x in enumerate((-0.1, 0.2), 1)]
-    assert summarise_trials(odd)[0].low < 0, "values that are wrong stay visible"
+    assert table(odd)[0].low < 0, "values that are wrong stay visible"

@@ -40,11 +40,12 @@ from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
 from benchwright.inputs.source import SourceFile
 from benchwright.report.documents import encode
+from benchwright.report.stats_document import table_of
 from benchwright.report.why import why_document
 from benchwright.results.explained import WhyRequest, results_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.runner import OutputOptions
-from benchwright.stats.aggregate import summarise, summarise_trials
+from benchwright.stats.aggregate import summarise
 from benchwright.study.journal import Study
 from benchwright.views.why import reading_text, render_why
 from watched_uses import cpu, task, trial, use
@@ -57,10 +58,8 @@ def told(*codes: str, trials: tuple[Trial, ...] | None = None) -> Explanation:
     """Return a test explained by findings of these codes."""
     seen = trials or (trial(1, use()), trial(2, use()))
     findings = [make_finding(code, "t", f"evidence of {code}") for code in codes]
-    (figure, *_) = summarise_trials(seen)
-    return explain_test(
-        TestResult("t", whole_trials=seen, sample=(("FS", "ext4"),)), "t", findings, figure
-    )
+    one = TestResult("t", whole_trials=seen, sample=(("FS", "ext4"),))
+    return explain_test(one, "t", findings, table_of(one)[0])
 
 
 @pytest.mark.parametrize(
@@ -173,9 +172,8 @@ def costing(name: str, share: float, by: str = "make") -> Explanation:
     )
     seen = (trial(1, use()), trial(2, use()))
     finding = make_finding("noisy-neighbour", name, shown)
-    return explain_test(
-        TestResult(name, whole_trials=seen), name, [finding], summarise_trials(seen)[0]
-    )
+    one = TestResult(name, whole_trials=seen)
+    return explain_test(one, name, [finding], table_of(one)[0])
 
 
 def test_tests_with_the_same_cause_are_one_sentence_with_the_range() -> None:
@@ -208,7 +206,8 @@ def test_a_hash_in_a_cgroup_is_cut_in_the_text_only() -> None:
     path = f"/docker/{'0123456789abcdef' * 2}"
     group = CgroupUse(path, 1, memory_limit=100, memory_max=99, memory_limit_hits=3)
     seen = (trial(1, use(cgroups=(group,))),)
-    one = explain_test(TestResult("t", whole_trials=seen), "t", [], summarise_trials(seen)[0])
+    test = TestResult("t", whole_trials=seen)
+    one = explain_test(test, "t", [], table_of(test)[0])
     assert "cgroup /docker/01234567..." in render_why([one])
     assert path in encode(why_document([one], "s", None))
 

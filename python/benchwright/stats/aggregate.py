@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
-from benchwright.core.plan import SUCCESS, MetricSpec
+from benchwright.core.plan import SUCCESS
 from benchwright.core.results import Summary
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.metric_rules import Fold, MetricRules
@@ -295,21 +295,3 @@ def summarise_columns(
             summary = msgspec.structs.replace(summary, low=0.0)
         result.append(summary)
     return tuple(result)
-
-
-def summarise_trials(
-    trials: Iterable[Trial],
-    specs: Sequence[MetricSpec] = (),
-    *,
-    confidence: float = 0.95,
-    everything: bool = False,
-    observed: Sequence[TrialValues] | None = None,
-) -> tuple[Summary, ...]:
-    """Return the rows of a test's table: the trials that count, with threads aggregated.
-
-    `observed` are the trials' values, if the caller has them already.
-    """
-    book = MetricRules(specs)
-    found = metric_columns(observe_trials(trials, book) if observed is None else observed, book)
-    names = book.shown((*found, *book.declared), everything=everything)
-    return summarise_columns(found, names, book, confidence)
