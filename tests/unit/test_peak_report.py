@@ -162,6 +162,11 @@ def test_the_answer_comes_first() -> None:
     assert PeakView(REPORT).text() == TEXT
 
 
+def test_a_page_has_the_whole_curve_and_every_claim() -> None:
+    claims, curve = PeakView(REPORT, "p1", verbose=True).tables()
+    assert (len(claims.rows), len(curve.rows)) == (1, len(RESULT.curve))
+
+
 def head(report: PeakReport) -> dict[str, str]:
     """Return the rows of the report's head, the last of each name."""
     rows = PeakView(report).text().split("\n\n")[1].splitlines()
@@ -353,6 +358,8 @@ def test_several_claims_are_each_told() -> None:
     text = PeakView(report).text()
     assert "rate:5%: within ±5 % of the true peak rate: probability > 99.9 %" in text
     assert "with probability 90 % at least" in text
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("rate:5%"))
+    assert row == ["rate:5%", "found", "236.34/s", "231.24", "241.90/s", ">", "99.9", "%"]
     assert [one.code for one in report.findings] == ["generator-behind"]
     document = json.loads(peak_document(report, **STORED))
     assert document["claim"] == "region:10%"

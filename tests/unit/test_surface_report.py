@@ -267,6 +267,9 @@ def test_a_large_space_is_cut_and_the_cut_is_told() -> None:
         result=surface_of(asked, results),
     )
     assert "119 samples that were not searched" in SurfaceView(report).text()
+    samples, *_ = SurfaceView(report, verbose=True).tables()
+    assert len(samples.rows) == len(every)
+    assert "not searched" not in samples.note
 
 
 def test_the_document_holds_the_same_and_nothing_that_is_not_json() -> None:
