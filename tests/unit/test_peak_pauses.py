@@ -13,6 +13,7 @@ from benchwright.features.search.peak.policies.pauses import find_pauses
 from benchwright.features.search.peak.policies.reading import UNKNOWN_NOISE, read_runs, run_noise
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import PeakGoal, parse_claim
+from benchwright.findings.codes import stated_text
 from hand_written import MEAN_RESPONSE, run_of
 from held_out import BY_NAME
 from world import search_of
@@ -35,7 +36,7 @@ def test_the_period_is_found() -> None:
     pauses = find_pauses(R_SAT, [paused(phase, 150) for phase in (5, 17)])
     assert pauses is not None
     assert pauses.period_s == pytest.approx(PERIOD, abs=0.1)
-    assert "every 30 s" in pauses.evidence
+    assert "every 30 s" in stated_text("server-stalls", pauses.figures)
 
 
 @pytest.mark.parametrize("longest", [1, 2, 4], ids=lambda bins: f"{bins} bins")

@@ -189,6 +189,7 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Look for what changes at this rate (a cache, a pool, a limit on connections), and "
         "claim the rate (rate:5%): no rate has a response near the limit.",
+        says="at {low} it is {below} of the limit, and at {high} [it is {above} of it][{beyond}]",
     ),
     "answer-against-curve": Code(
         Severity.WARNING,
@@ -206,6 +207,8 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Find what pauses the server (garbage collection, compaction, checkpoints). Limit "
         "a high percentile too: the mean hides pauses.",
+        says="every {period:.3g} the response is for a moment {height:.2g} times its usual value< ({alike} of {gaps} gaps "
+        "are alike)>",
     ),
     "short-runs-contradict": Code(
         Severity.NOTE,

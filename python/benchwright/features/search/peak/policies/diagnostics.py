@@ -37,7 +37,7 @@ def server_findings(
         short = states(seen=seen.evidence, longest=longest, least=least)
     each: dict[str, str | FindingFigures | None] = {
         "throughput-drops-under-overload": throughput_drop(goal, seen.trials),
-        "server-stalls": pauses.evidence if pauses else None,
+        "server-stalls": pauses.figures if pauses else None,
         "sheds-load": load_shedding(goal, seen.trials),
         "response-not-monotonic": not_monotonic(goal, history),
         "short-runs-contradict": short,

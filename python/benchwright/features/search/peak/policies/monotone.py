@@ -22,8 +22,7 @@ import msgspec
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np
-from benchwright.core.results import Estimate
-from benchwright.core.text import percent_text
+from benchwright.core.results import Estimate, Figure, FindingFigures, states
 from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.check import (
@@ -358,11 +357,11 @@ class _MonotoneState:
         limits = [one.limit for one in self.goal.criteria if one.key == key]
         if any(p.rate < gap.low and p.middle > max(limits) for p in curve):
             return None  # The limit was exceeded at a lower rate too.
-        evidence = self._across(gap)
+        jump = make_finding("response-jumps", SEARCH_SUBJECT, self._across(gap))
         return msgspec.structs.replace(
             self.result(PeakStatus.UNDECIDED),
             curve=curve,
-            detail=f"no rate has a response near the limit: {evidence}; a claim of the "
+            detail=f"no rate has a response near the limit: {jump.evidence}; a claim of the "
             "rate, such as rate:5%, can hold here",
             check=(),
             peak_rate=rounded_rate(gap.low),
@@ -375,21 +374,24 @@ class _MonotoneState:
                 n=len(self.history),
                 unit="1/s",
             ),
-            findings=(make_finding("response-jumps", SEARCH_SUBJECT, evidence),),
+            findings=(jump,),
         )
 
-    def _across(self, gap: RegionCrossing) -> str:
-        """Return the responses on both sides of a jump as text."""
+    def _across(self, gap: RegionCrossing) -> FindingFigures:
+        """Return the responses on both sides of a jump."""
         low = max(gap.below, key=lambda side: side.rate)
         high = min(gap.above, key=lambda side: side.rate)
-        beyond = f"it is {percent_text(high.run.value)} of it"
+        beyond = None
         if self.failed <= high.rate:
             beyond = "the server or the generator fails"
         elif math.isinf(high.run.value):
             beyond = "the server is overloaded"
-        return (
-            f"at {low.rate:.5g}/s it is {percent_text(low.run.value)} of the limit, and at "
-            f"{high.rate:.5g}/s {beyond}"
+        return states(
+            low=Figure(low.rate, "1/s"),
+            below=Figure(low.run.value, "%"),
+            high=Figure(high.rate, "1/s"),
+            above=Figure(high.run.value, "%") if beyond is None else None,
+            beyond=beyond,
         )
 
     # The check ------------------------------------------------------------------------

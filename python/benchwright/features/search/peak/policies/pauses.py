@@ -17,6 +17,7 @@ import msgspec
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import NDArray, np
+from benchwright.core.results import Figure, FindingFigures, states
 from benchwright.features.load.trial import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
@@ -28,7 +29,8 @@ class Pauses(msgspec.Struct, frozen=True):
 
     period_s: float
     """From one pause to the next [s]."""
-    evidence: str
+    figures: FindingFigures
+    """Of the finding `server-stalls`."""
 
 
 _PAUSES: TrialCache[Pauses | None] = TrialCache(64)
@@ -61,9 +63,12 @@ def _computed(criterion: Criterion, history: Sequence[LoadTrial]) -> Pauses | No
     period_s = float(gaps_s[even].mean())
     return Pauses(
         period_s,
-        f"every {period_s:.3g} s the response is for a moment "
-        f"{_spike_height(criterion, spikes):.2g} times its usual value "
-        f"({int(even.sum())} of {gaps_s.size} gaps are alike)",
+        states(
+            period=Figure(period_s, "s"),
+            height=_spike_height(criterion, spikes),
+            alike=int(even.sum()),
+            gaps=gaps_s.size,
+        ),
     )
 
 
