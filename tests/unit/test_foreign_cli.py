@@ -83,19 +83,20 @@ def test_estimates_alone_are_not_explained_and_are_counted_as_tests(
     assert [one["subject"] for one in shown["notices"]] == ["3 tests"]
 
 
-def test_a_column_of_texts_that_tells_no_tests_apart_is_named(
+def test_a_column_of_texts_tells_tests_apart(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "t.csv"
     rows = "c,1.5\npy,8.5\nc,1.6\npy,8.9\n"
-    path.write_text(f"lang,elapsed\n{rows}")
+    for column in ("lang", "factor:lang"):
+        path.write_text(f"{column},elapsed\n{rows}")
+        shown = document(capsys, "stats", str(path))
+        assert [one["quantities"][0]["count"] for one in shown["inputs"]] == [2, 2]
+        assert not_read(shown) == []
+    path.write_text(f"size,elapsed\n{rows.replace('c', '4 k').replace('py', '8 k')}")
     (found,) = not_read(document(capsys, "stats", str(path)))
-    assert f"{path}:2: no value of lang is a number" in found
+    assert f"{path}:2: no value of size is a number" in found
     assert "factor:NAME" in found
-    path.write_text(f"factor:lang,elapsed\n{rows}")
-    shown = document(capsys, "stats", str(path))
-    assert [one["quantities"][0]["count"] for one in shown["inputs"]] == [2, 2]
-    assert not_read(shown) == []
 
 
 def test_a_comparison_of_files_counts_arms(

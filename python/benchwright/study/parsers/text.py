@@ -172,8 +172,8 @@ _CSV_TIMES = {
 _CSV_COMPUTED = {"wait": "wait", "cpu%": "cpu_percent"}
 """Headings of quantities that are computed where a file does not state them."""
 _FACTOR = "factor:"
-_MOMENT = re.compile(r"\d{1,4}[-/:](\d{1,2}|[A-Z][a-z]{2})[-/:]\d")
-"""A date or a time of day begins so."""
+_QUANTITY = re.compile(r"[-+]?\.?\d")
+"""A number with a unit, a date or a time of day begins so: rather a result than a setting."""
 _SETTINGS = {
     *("threads", "processes", "procs", "workers", "jobs", "cores", "cpus", "nodes", "ranks"),
     *("clients", "connections", "concurrency", "users", "depth", "batch", "batch_size"),
@@ -346,14 +346,14 @@ class _CsvTable:
 
     def _levels(self, numbers: Collection[str]) -> list[str]:
         """Return the columns of texts that distinguish rows of one test: trials of one test have
-        the same settings. A column with empty cells has remarks, one of times distinguishes all."""
+        the same settings. A column with empty cells has remarks."""
         if self._blocks or self._hyperfine:
             return []
         found = []
         for name in self._texts.names:
             of_tests = [[row.get(name, "") for row in one.texts] for one in self._tests.values()]
             texts = [text for of_test in of_tests for text in of_test]
-            is_setting = name not in numbers and all(texts) and not any(map(_MOMENT.match, texts))
+            is_setting = name not in numbers and all(texts) and not any(map(_QUANTITY.match, texts))
             if is_setting and any(len({*of_test}) > 1 for of_test in of_tests):
                 found.append(name)
         return found
@@ -374,8 +374,9 @@ class _CsvTable:
         for name in sorted(name for name in numbers if name.lower() in _SETTINGS):
             for test in self._tests.values():
                 values = [block.values.get(name) for block in test.blocks]
-                if len({*values}) > 1:
-                    other = next(at for at, value in enumerate(values) if value != values[0])
+                first = next(filter(None, values), None)
+                other = next((at for at, one in enumerate(values) if one not in (None, first)), 0)
+                if other:
                     what = (
                         f"{name} as a setting, though it differs within a test: it is read as a result "
                         f"(the heading factor:{name} makes its values levels)"
