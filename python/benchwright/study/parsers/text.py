@@ -347,7 +347,7 @@ class _CsvTable:
     def _levels(self, numbers: Collection[str]) -> list[str]:
         """Return the columns of texts that distinguish rows of one test: trials of one test have
         the same settings. A column with empty cells has remarks."""
-        if self._blocks or self._hyperfine:
+        if self._blocks or self._hyperfine or not numbers:
             return []
         found = []
         for name in self._texts.names:
