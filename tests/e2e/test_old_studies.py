@@ -94,9 +94,11 @@ ESTIMATED_ELSE = re.compile(
 """What else it says now: the policy is another one."""
 RESTATED = re.compile(r"/(smallest_effect|noise_floor)$")
 """Figures that are computed in another way since: up to a sixth larger at ten blocks."""
-OF_STORED = re.compile(r"^/verdicts/\d+/(ratio/(low|high)|p|p_adjusted|smallest_effect|widened): ")
-"""Figures of stored results that are compared now: the allowance for dependence is another one
-since."""
+OF_STORED = re.compile(
+    r"^(/verdicts/\d+/(ratio/(low|high)|p|p_adjusted|smallest_effect|widened): |/findings: )"
+)
+"""What is said of stored results that are compared now: the allowance for dependence is another one
+since, and a difference that waiting for a CPU explains is held."""
 UNFINISHED = re.compile(
     r"^/(exit_status: 0 became 3|status: 'complete' became 'undecided'|validation: |policy: "
     r"|model/(residual_share|expected_error)|(predictions|asked)/\d+/(value|low|high|measured): )"

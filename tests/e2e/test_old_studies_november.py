@@ -69,8 +69,9 @@ READ: dict[str, dict[str, list[str]]] = {
     "history": {"history.json": ["history", "history.db", "--json"]},
 }
 """What is printed of each study."""
-PASSING = ("elapsed_s", "age_s", "version")
-"""Members that say when or by what they were printed."""
+PASSING = ("elapsed_s", "age_s", "version", "worst")
+"""Members that say when or by what they were printed, and which of several findings is the worst:
+these studies have findings as sentences, whose figures are not known."""
 
 
 def words_of(study: str, document: str) -> list[str]:

@@ -89,7 +89,7 @@ def test_csv_keeps_every_digit_and_leaves_absent_figures_empty() -> None:
 
 def test_markdown_and_latex_escape_names() -> None:
     markdown = render_stats(document(), "markdown")
-    assert "| Elapsed s | 3 | 2.00 |" in markdown
+    assert "| Elapsed s | 3 | 2.000 |" in markdown
     assert "ops\\_100%" in markdown
     latex = render_stats(document(), "latex")
     assert r"ops\_100\% & 1 & 7 &" in latex

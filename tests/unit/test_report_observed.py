@@ -93,6 +93,6 @@ def test_files_are_named_as_the_study_is() -> None:
 
 
 def test_a_block_trace_without_a_request_is_none_to_look_at() -> None:
-    for operations, place in ((4, "my study/w/a.bw"), (0, "")):
+    for operations, place in ((4, "my study/w/a.bw"), (0, None)):
         found = msgspec.structs.replace(IO, trace=BlockTrace("w/a.bw", operations, 0))
         assert observed_files([], {"characterized": found}, STUDY).block_trace == place

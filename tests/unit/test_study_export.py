@@ -173,11 +173,11 @@ def test_output_that_is_gone_is_empty(place: Path) -> None:
 def test_a_study_reads_as_its_last_sessions_tests(place: Path) -> None:
     first, second = PARSER.read(place)
     assert (first.name, first.sample) == ("ext2:1", (("FS", "ext2"),))
-    assert [b.epoch for b in first.blocks] == [1, 1, 2, 2], "void trials do not count"
-    assert first.trials is not None
-    assert [t.ending for t in first.trials] == ["ok", "failed", "interrupted"]
+    assert [b.epoch for b in first.rows] == [1, 1, 2, 2], "void trials do not count"
+    assert [t.ending for t in first.trials] == ["ok", "failed"]
+    assert [t.ending for t in first.all_trials] == ["ok", "failed", "interrupted"]
     assert first.stop == StopDecision("count", "2 epochs")
-    assert second.blocks == ()
+    assert second.rows == ()
 
 
 @pytest.mark.parametrize("selector", [":ext2:1", "@1:ext2:1"])
