@@ -237,7 +237,7 @@ def session_kind(name: str) -> SessionKind | None:
 def check_options(options: Collection[str]) -> None:
     """Raise StudyError if a session that is resumed has options of a feature that is not installed."""
     for row in TABLE:
-        if feature(row.name) is None and any(one in options for one in row.options):
+        if feature(row.name) is None and any(option in options for option in row.options):
             raise _missing(row, f"the session uses the feature {row.name}, which is not installed")
 
 

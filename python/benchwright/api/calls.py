@@ -46,7 +46,7 @@ def run(
     run`, with `_` for `-`. Raises the errors of `benchwright.core.errors`; a failed or undecided
     measurement is a result.
     """
-    lists = [one for one in commands if not isinstance(one, str | os.PathLike)]
+    lists = [command for command in commands if not isinstance(command, str | os.PathLike)]
     if lists and len(commands) > 1:
         message = "a command as a list is measured alone"
         raise argument_error("commands", repr(commands), message, "write each as text")
@@ -73,7 +73,7 @@ def compare(
     result, as is each text of `inputs=`. `baseline=`: a stored baseline of the commands. Other
     arguments and errors: as in `run`.
     """
-    stored = [one for one in commands if isinstance(one, os.PathLike)]
+    stored = [command for command in commands if isinstance(command, os.PathLike)]
     if stored and len(stored) < len(commands):
         message = "some are commands (text), others stored results (paths)"
         hint = "for a stored baseline: compare('COMMAND', baseline='STUDY')"

@@ -168,7 +168,7 @@ def _fill_array(batch: _Array, frame: StudyFrame) -> None:
 
 def _set_buffers(array_: _Array, buffers: list[Any], *also: object) -> None:
     addresses = (ctypes.c_void_p * len(buffers))(
-        *(None if one is None else ctypes.addressof(one) for one in buffers)
+        *(None if buffer is None else ctypes.addressof(buffer) for buffer in buffers)
     )
     array_.n_buffers, array_.buffers = len(buffers), addresses
     array_.release = _RELEASE_ARRAY

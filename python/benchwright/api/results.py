@@ -135,11 +135,11 @@ class CompareResult(CallResult, frozen=True, kw_only=True):
         heads = ("metric", "candidate", "baseline", "ratio", "low", "high", "verdict")
         rows = [
             (
-                *(one.metric, one.candidate, one.baseline),
-                *map(figure_text, (one.ratio.value, one.ratio.low, one.ratio.high)),
-                str(one.verdict or "undecided"),
+                *(verdict.metric, verdict.candidate, verdict.baseline),
+                *map(figure_text, (verdict.ratio.value, verdict.ratio.low, verdict.ratio.high)),
+                str(verdict.verdict or "undecided"),
             )
-            for one in self.verdicts
+            for verdict in self.verdicts
         ]
         return table_html(heads, rows)
 
@@ -148,9 +148,9 @@ class CompareResult(CallResult, frozen=True, kw_only=True):
         if self.place is not None and self.document.session is not None:
             return session_text(self, self.document.session)
         return "\n".join(
-            f"{one.candidate} against {one.baseline}: {one.verdict or 'undecided'} "
-            f"({one.metric}: {one.reason or f'ratio {figure_text(one.ratio.value)}'})"
-            for one in self.verdicts
+            f"{verdict.candidate} against {verdict.baseline}: {verdict.verdict or 'undecided'} "
+            f"({verdict.metric}: {verdict.reason or f'ratio {figure_text(verdict.ratio.value)}'})"
+            for verdict in self.verdicts
         )
 
 

@@ -93,8 +93,10 @@ class OpenStudy(msgspec.Struct, frozen=True):
         """Return the sessions as `bw ls --json` has them, without their answers."""
         with contextlib.closing(Study.open_to_read(self.path)) as study:
             return tuple(
-                session_entry(record_of(study, one, self.path, tests_of(study, one.number)), "")
-                for one in sessions_now(study)
+                session_entry(
+                    record_of(study, session, self.path, tests_of(study, session.number)), ""
+                )
+                for session in sessions_now(study)
             )
 
     def html(self, session: int | None = None) -> str:

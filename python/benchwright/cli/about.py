@@ -55,7 +55,7 @@ def command_named(where: str, root: CommandParser, words: tuple[str, ...]) -> Co
 
     known, word = list(SUMMARIES), words[0]
     if word in SUMMARIES:
-        known = [one[0] for one in root.of(words[:1]).commands() if one]
+        known = [command[0] for command in root.of(words[:1]).commands() if command]
         word = words[1]
     message = f"there is no command {' '.join(words)!r}"
     hint = one_of_words(word, known) if known else ""

@@ -43,8 +43,8 @@ class AddedOptions(msgspec.Struct, frozen=True):
 
 def added_to(command: str) -> Iterator[AddedOptions]:
     """Yield what the installed features add to a command."""
-    for one in features():
-        yield from one.options(command)
+    for feature in features():
+        yield from feature.options(command)
 
 
 def add_features_options(parser: ArgumentParser, command: str) -> None:

@@ -85,7 +85,7 @@ def print_comparison_outcome(
             render_comparison(
                 comparison,
                 table_width(),
-                measured_commands((one.name, one.trials) for one in opened.tests),
+                measured_commands((test.name, test.trials) for test in opened.tests),
             ),
             "\n".join(failure_lines(outcome, opened.tests)),
             *outcome_blocks(outcome),

@@ -22,7 +22,10 @@ def compare_stored(arguments: argparse.Namespace, request: ComparisonRequest) ->
     comparison, findings, verbose = compared.comparison, compared.findings, arguments.verbose
     if arguments.junit:
         write_junit(arguments.junit, comparison, findings)
-    named = [(one.subject if one.subject in compared.arms else "", one) for one in findings]
+    named = [
+        (finding.subject if finding.subject in compared.arms else "", finding)
+        for finding in findings
+    ]
     groups = finding_groups(named)
     if arguments.json:
         head = {

@@ -154,7 +154,7 @@ def _table_of(top: TomlTable, words: Sequence[str], root: CommandParser) -> Toml
     table = top
     for depth, word in enumerate(words):
         if depth:
-            table.only([one[0] for one in root.of(words[:depth]).commands() if one])
+            table.only([command[0] for command in root.of(words[:depth]).commands() if command])
         below = table.table(word) if word in table else None
         if below is None:
             return None
@@ -333,7 +333,9 @@ def defaults_lines(arguments: Namespace) -> list[str]:
 def relocated(error: InputError, arguments: Namespace) -> InputError:
     """Return an error whose mistakes in defaults are at their places in the files."""
     places = {one.option.flag: one for one in applied(arguments)}
-    return InputError([_at_file(one, places.get(one.file)) for one in error.diagnostics])
+    return InputError(
+        [_at_file(diagnostic, places.get(diagnostic.file)) for diagnostic in error.diagnostics]
+    )
 
 
 def _at_file(mistake: Diagnostic, default: Default | None) -> Diagnostic:

@@ -242,7 +242,7 @@ class _Listing:
                 sessions = sessions_now(study)
                 if session is not None:
                     chosen = StudyPart(place, session).of(study)
-                    sessions = [one for one in sessions if one.number == chosen.number]
+                    sessions = [session for session in sessions if session.number == chosen.number]
                 for one in reversed(sessions):
                     if self._takes(one):
                         self._keep(_listed(study, one, place))

@@ -209,7 +209,9 @@ def _status_of(
     # Inside a session it would be measured.
     is_outside = SESSION_TOKEN not in os.environ
     undone = (
-        [found for one in features() for found in one.before_command(argv)] if is_outside else []
+        [found for feature in features() for found in feature.before_command(argv)]
+        if is_outside
+        else []
     )
     words, command = _split_command(list(argv))
     arguments = argparse.Namespace()

@@ -63,7 +63,9 @@ def outcome_of(
         started_ns=info.started_ns,
         tests=tuple(test.result(found.tests.get(test.key, ())) for test in session.tests),
         about_session=(*found.session, *compared),
-        comparisons=tuple(one.result for one in session.comparisons if one.result is not None),
+        comparisons=tuple(
+            comparison.result for comparison in session.comparisons if comparison.result is not None
+        ),
     )
     return Outcome(results, results.answer(), here, verbose)
 
@@ -79,7 +81,7 @@ def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, j
         from benchwright.report.stats_json import input_entry
         from benchwright.study.contents import stored_defaults
 
-        sections = [section_of(one, table_of(one)) for one in results.tests]
+        sections = [section_of(test, table_of(test)) for test in results.tests]
         report = compose_report(sections, baseline=outcome.answer.reference_place)
         answer = RunDocument(
             study=str(results.path),
@@ -135,7 +137,7 @@ def _comparison_blocks(comparisons: Sequence[ComparisonResult]) -> Iterator[str]
         # Most sessions have none.
         from benchwright.views.comparison import render_comparison
 
-        yield from (render_comparison(one, table_width()) for one in comparisons)
+        yield from (render_comparison(comparison, table_width()) for comparison in comparisons)
 
 
 def failure_lines(outcome: Outcome, tests: Sequence[RunningTest]) -> Iterator[str]:

@@ -256,7 +256,7 @@ class CommandParser(argparse.ArgumentParser):
         name = word.partition("=")[0]
         if not name.startswith("--") or len(name) == len("--"):
             return ""
-        known = [one for one in self._option_string_actions if one.startswith("--")]
+        known = [option for option in self._option_string_actions if option.startswith("--")]
         if begun := [one for one in known if one.startswith(name)]:
             return f"write {' or '.join(begun)}"
         return suggestion(name, known, least=0.75)

@@ -158,7 +158,7 @@ def _results(answer: SessionAnswer) -> Iterator[NoticeResult]:
 
     for test in answer.tests:
         about = [(test.metric, test.estimate)]
-        about += [(one.metric, one.estimate) for one in test.others]
+        about += [(other.metric, other.estimate) for other in test.others]
         for metric, estimate in about:
             if estimate is not None:
                 yield NoticeResult(

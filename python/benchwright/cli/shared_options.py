@@ -204,11 +204,13 @@ class _NoWatch(ServerOptions, frozen=True):
 
 def _watch_options(name: str, kinds: Iterable[ObserverKind]) -> type[msgspec.Struct]:
     """Return the options of servers and of observers: no sampler, and each of these kinds."""
-    fields = [(one.name, Annotated[bool, Option(one.help, rare=True)], False) for one in kinds]
+    fields = [(kind.name, Annotated[bool, Option(kind.help, rare=True)], False) for kind in kinds]
     return msgspec.defstruct(name, fields, bases=(_NoWatch,), frozen=True)
 
 
-WatchOptions = _watch_options("WatchOptions", [one for one in observers() if one.of_loads])
+WatchOptions = _watch_options(
+    "WatchOptions", [observer for observer in observers() if observer.of_loads]
+)
 """Observers of all trials, and named servers."""
 TrialWatchOptions = _watch_options("TrialWatchOptions", observers())
 """Observers of trials that run commands, and named servers."""
@@ -248,7 +250,7 @@ def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo
         from benchwright.cli.defaults import applied, defaults_lines
 
         defaults = applied(arguments)
-        stored = [StoredDefault(one.key, one.shown, one.place) for one in defaults]
+        stored = [StoredDefault(default.key, default.shown, default.place) for default in defaults]
         options[DEFAULTS_OPTION] = msgspec.json.encode(stored).decode()
         if not arguments.quiet:
             print(*defaults_lines(arguments), sep="\n", file=sys.stderr)
@@ -272,5 +274,5 @@ def watch_setting(arguments: Namespace) -> str:
     from benchwright.run.observers import SAMPLE
 
     wish = [] if getattr(arguments, "no_watch", False) else [SAMPLE]
-    names = (one.name for one in observers())
-    return " ".join([*wish, *(one for one in names if getattr(arguments, one, False))])
+    names = (observer.name for observer in observers())
+    return " ".join([*wish, *(name for name in names if getattr(arguments, name, False))])

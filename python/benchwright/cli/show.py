@@ -87,7 +87,7 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
 
     with contextlib.closing(Study.open_to_read(part.place)) as study:
         number = part.of(study).number
-        (session,) = (one for one in sessions_now(study) if one.number == number)
+        (session,) = (session for session in sessions_now(study) if session.number == number)
         tests = tests_of(study, number)
         record = record_of(study, session, part.place, tests)
         files = tuple(_files(part.place, number))

@@ -118,7 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
             from benchwright.views.tests import interval_lines, study_answer_lines
 
             width, paint = report_width(), painter(sys.stdout)
-            answers = [with_reports(one, inputs, verbose=arguments.verbose) for one in answers]
+            answers = [
+                with_reports(answer, inputs, verbose=arguments.verbose) for answer in answers
+            ]
             lines = study_answer_lines(answers, width, paint)
             tables = render_readable(
                 document,
@@ -137,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         from benchwright.report.parts import finding_lines
 
         # A program that takes the quantities would not see what is not among them.
-        missed = [one for one in document.findings if one.code == "results-not-read"]
+        missed = [finding for finding in document.findings if finding.code == "results-not-read"]
         sys.stderr.write(finding_lines(missed))
     from benchwright.views.stats import render_stats
 
@@ -240,7 +242,7 @@ def _answer(predicate: Any, inputs: list[TestResult], confidence: float, as_json
 
 def _without_scores(document: StatsReport) -> StatsReport:
     """Return the report without the notices of z-scores."""
-    kept = tuple(one for one in document.notices if math.isinf(one.size))
+    kept = tuple(notice for notice in document.notices if math.isinf(notice.size))
     return msgspec.structs.replace(document, notices=kept)
 
 
@@ -250,8 +252,8 @@ def with_reports(
     """Return the answer with the report of the session's document or comparisons, if it has any."""
 
     tests = [one for one in inputs if one.source == answer.source]
-    compared = any(one.arm is not None for one in tests)
-    ran = [(one.test, one.trials) for one in tests]
+    compared = any(test.arm is not None for test in tests)
+    ran = [(test.test, test.trials) for test in tests]
     if not compared and (len(ran) != 1 or len(ran[0][1]) != 1):
         return answer
     from benchwright.cli.outcome import document_text_of

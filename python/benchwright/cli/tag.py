@@ -109,7 +109,7 @@ class _Change(msgspec.Struct, frozen=True):
         said = request_from(AboutOptions, arguments)
         about, own = OptionReader(said), OptionReader(request)
         words = [word[1:] for word in request.words if word.startswith("+")]
-        parsed = [own.parsed("+TAG", one, parse_tag, "write +nightly") for one in words]
+        parsed = [own.parsed("+TAG", word, parse_tag, "write +nightly") for word in words]
         # A configuration file sets tags of new sessions, not of this one.
         typed = "tag" in [option.name for option in given(arguments, AboutOptions)]
         tags = about.values("tag") if typed else []

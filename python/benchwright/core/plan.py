@@ -56,7 +56,7 @@ def own_command(text: str) -> str:
 
 def command_word(words: Sequence[str]) -> str:
     """Return the command of `bw` in the words of a session, such as `load`; empty without one."""
-    return next((one for one in words if one[:1] != "-"), "")
+    return next((word for word in words if word[:1] != "-"), "")
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -148,7 +148,7 @@ def children_of(pid: int, proc: Path = PROC) -> list[Process]:
 
 def children_among(pid: int, processes: Iterable[Process]) -> list[Process]:
     """Return the living ones of these processes whose parent is this one."""
-    return [one for one in processes if one.is_alive and one.parent == pid]
+    return [process for process in processes if process.is_alive and process.parent == pid]
 
 
 def descendants_of(pid: int, proc: Path = PROC) -> list[Process]:

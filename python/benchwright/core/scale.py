@@ -89,5 +89,5 @@ def common_unit(
     """Return the unit that suits the median of the values; without one, the plain unit."""
     sizes = sorted(abs(v) for v in values if v and math.isfinite(v))
     if not sizes:
-        return next((one for one in units if one[0] == 1), units[0])
+        return next((unit for unit in units if unit[0] == 1), units[0])
     return unit_for(sizes[len(sizes) // 2], units)

@@ -116,15 +116,15 @@ def _without_result(found: Explanation) -> Explanation:
 
     A limit at which commands fail precedes the failure.
     """
-    broken = tuple(one for one in found.findings if one.code in BROKEN_CODES)
-    limits = tuple(one for one in found.causes if one.code in LIMITS_OF_FAILURES)
-    others = (one for one in found.causes if one not in limits)
+    broken = tuple(finding for finding in found.findings if finding.code in BROKEN_CODES)
+    limits = tuple(cause for cause in found.causes if cause.code in LIMITS_OF_FAILURES)
+    others = (cause for cause in found.causes if cause not in limits)
     return msgspec.structs.replace(
         found,
         causes=(*limits, *broken, *others),
         sentence="" if broken else NO_RESULT,
         unlimited=None,
-        findings=tuple(one for one in found.findings if one not in broken),
+        findings=tuple(finding for finding in found.findings if finding not in broken),
     )
 
 
@@ -159,10 +159,12 @@ def explain_windows(
 def unlimited_groups(explanations: Sequence[Explanation]) -> list[tuple[list[str], str]]:
     """Return the sentences of the results without a limit, each with the names of its results;
     results that differ only in figures share one."""
-    texts = dict.fromkeys(one.sentence for one in explanations if one.sentence)
+    texts = dict.fromkeys(
+        explanation.sentence for explanation in explanations if explanation.sentence
+    )
     groups: list[list[Explanation]] = []
     for text in texts:
-        alike = [one for one in explanations if one.sentence == text]
+        alike = [explanation for explanation in explanations if explanation.sentence == text]
         for group in groups:
             if _shared_text([*group, *alike]) is not None:
                 group += alike
@@ -173,8 +175,10 @@ def unlimited_groups(explanations: Sequence[Explanation]) -> list[tuple[list[str
 
 
 def _shared_text(explanations: Sequence[Explanation]) -> str | None:
-    each = [one.unlimited for one in explanations if one.unlimited is not None]
-    if len({one.sentence for one in explanations}) == 1:
+    each = [
+        explanation.unlimited for explanation in explanations if explanation.unlimited is not None
+    ]
+    if len({explanation.sentence for explanation in explanations}) == 1:
         return explanations[0].sentence
     return unlimited_text(each) if len(each) == len(explanations) else None
 

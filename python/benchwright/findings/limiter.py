@@ -66,7 +66,7 @@ def limiters(use: ResourceUse, seen: LimiterContext | None = None) -> tuple[Limi
     memory = limiter_io.memory_limit(use, known.shot)
     if not explainable(use):
         events = (memory, limiter_io.memory_pressure(use))
-        return tuple(one for one in events if one is not None and one.event)
+        return tuple(event for event in events if event is not None and event.event)
     kinds = [memory, *(kind(use) for kind in _KINDS)]
     kinds.append(limiter_cpu.generator_bound(use, late=known.late))
     kinds.append(limiter_cpu.single_threaded(use, late=known.late))
@@ -269,7 +269,7 @@ def unlimited_text(each: Sequence[FindingFigures]) -> str | None:
     template = _UNLIMITED[first.form]
     if not others:
         return sentence(template, first)
-    if any(one.form != first.form for one in others):
+    if any(other.form != first.form for other in others):
         return None
     return range_sentence(template, each)
 

@@ -181,7 +181,7 @@ class TestResult(msgspec.Struct, frozen=True, dict=True):
     @property
     def profiles(self) -> tuple[CpuProfile, ...]:
         """The profiles of its trials, those of void and warm-up trials included."""
-        return tuple(one.profile for one in self.all_trials if one.profile is not None)
+        return tuple(trial.profile for trial in self.all_trials if trial.profile is not None)
 
     @property
     def trials_id(self) -> str:

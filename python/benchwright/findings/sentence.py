@@ -170,7 +170,7 @@ _RELATIVE = ("%", "+%", "scaled MADs")
 def range_sentence(template: str, findings: Sequence[FindingFigures]) -> str | None:
     """Return the short sentence of findings that differ only in numbers, with the range of each:
     `they used 1.33 to 1.51 CPUs of 2`; None if they say different things."""
-    nodes, rows = _parsed(template), [one.named for one in findings]
+    nodes, rows = _parsed(template), [finding.named for finding in findings]
     if len({_text(nodes, row, _shape, short=True) for row in rows}) > 1:
         return None
     spans: dict[str, Value] = {}
@@ -201,7 +201,7 @@ def sizes(findings: Sequence[tuple[str, FindingFigures]]) -> tuple[float, ...] |
     """Return how large what each of the findings, after its template, says is, without its sign, so
     that a fall and a rise compare: the first figure of the short sentences that all have and that
     differs, rather a relative one than a quantity. None if there is none."""
-    rows = [_sizes(*one) for one in findings]
+    rows = [_sizes(*finding) for finding in findings]
     common = [key for key in rows[0] if all(key in row for row in rows)]
     for key in sorted(common, key=lambda one: one[1] not in _RELATIVE):
         column = tuple(row[key] for row in rows)

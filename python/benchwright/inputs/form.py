@@ -62,12 +62,12 @@ class Form(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The keys as the user writes them."""
-        return tuple(str(one.key) for one in self.keys)
+        return tuple(str(key.key) for key in self.keys)
 
     @property
     def fields(self) -> dict[str, str]:
         """The field that each key sets."""
-        return {str(one.key): one.field or str(one.key) for one in self.keys}
+        return {str(key.key): key.field or str(key.key) for key in self.keys}
 
     def made(self, values: Mapping[str, Any]) -> Any:
         """Return the object of these values by key. Raises ValueError."""
@@ -87,7 +87,7 @@ def read_form(
     """
     table.only((*also, *form.names), elsewhere)
     given = {field for key, field in form.fields.items() if key in table}
-    absent = [one for one in form.keys if one.required and str(one.key) not in table]
+    absent = [key for key in form.keys if key.required and str(key.key) not in table]
     for one in absent:
         table.need(str(one.key), hint=one.hint)
     values = read_values(table, form.keys)

@@ -362,8 +362,8 @@ def without_secrets(shown: Any, commands: Sequence[str]) -> Any:
         return shown
 
     def changed(text: str) -> str:
-        for one in secrets:
-            text = one.removed(text)
+        for secret in secrets:
+            text = secret.removed(text)
         return text
 
     def walked(value: Any) -> Any:

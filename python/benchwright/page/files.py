@@ -176,9 +176,9 @@ def _origin_section(part: str, results: FileResults, started_ns: int) -> Section
     origins = [one.origin for one in results.inputs if one.origin is not None]
     rows: list[tuple[Cell, ...]] = [(Words("File"), Words(visible(str(results.place)), code=True))]
     for label, values in (
-        ("Written by", [one.tool for one in origins]),
-        ("Machine", [one.machine for one in origins]),
-        ("Commit", [one.commit for one in origins]),
+        ("Written by", [origin.tool for origin in origins]),
+        ("Machine", [origin.machine for origin in origins]),
+        ("Commit", [origin.commit for origin in origins]),
     ):
         known = list(dict.fromkeys(filter(None, values)))
         if known:
@@ -190,7 +190,7 @@ def _origin_section(part: str, results: FileResults, started_ns: int) -> Section
     for name, values in stated.items():
         text = value_text("; ".join(dict.fromkeys(values)), "", _MOST_OF_FACT)
         rows.append((Words(visible(name), code=True), Words(visible(text))))
-    dated = any(one.started_ns is not None for one in origins)
+    dated = any(origin.started_ns is not None for origin in origins)
     label = "Measured" if dated else "File of"
     rows.append((Words(label), Words(f"{moment_text(started_ns)} UTC")))
     return Section(

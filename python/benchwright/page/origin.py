@@ -243,9 +243,9 @@ def session_rows(session: StoredSession) -> Iterator[tuple[Cell, ...]]:
     yield Words("Directory"), Words(visible(info.directory), code=True)
     yield Words("Started"), Words(f"{moment_text(info.started_ns)} UTC")
     yield Words("Benchwright"), Words(info.version)
-    for one in stored_defaults(info):
-        label = visible(f"Default of --{one.key}")
-        yield Words(label), Words(visible(f"{one.value} ({one.place})"))
+    for stored_default in stored_defaults(info):
+        label = visible(f"Default of --{stored_default.key}")
+        yield Words(label), Words(visible(f"{stored_default.value} ({stored_default.place})"))
     for name, value in info.defines:
         yield Words(visible(f"Variable {name}")), Words(visible(value), code=True)
 
@@ -281,8 +281,10 @@ _PACKED_FROM = 20_000
 def files_section(part: str, downloads: tuple[Download, ...]) -> Section:
     """Return the section with the data as files; long ones are compressed."""
     files = tuple(
-        msgspec.structs.replace(one, name=f"{one.name}.gz") if len(one.text) > _PACKED_FROM else one
-        for one in downloads
+        msgspec.structs.replace(download, name=f"{download.name}.gz")
+        if len(download.text) > _PACKED_FROM
+        else download
+        for download in downloads
     )
     return Section(
         id=f"{part}-data",

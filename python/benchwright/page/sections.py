@@ -9,4 +9,4 @@ from benchwright.views.blocks import Section
 
 def added_sections(part: str, study: Study, session: StoredSession) -> list[Section]:
     """Return what features add to the report of any session."""
-    return [found for one in features() for found in one.sections(part, study, session)]
+    return [found for feature in features() for found in feature.sections(part, study, session)]

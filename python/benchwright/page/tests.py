@@ -105,7 +105,7 @@ def tests_part(study: Study, session: StoredSession, part: str, only: str | None
                 explain_test(test, row.name, test.findings or ())
                 for test, row in zip(stored.tests, answer.tests, strict=True)
             ],
-            [one.use for one in trials if one.use is not None],
+            [trial.use for trial in trials if trial.use is not None],
             profiles_of(trials),
             study.path,
         ),
@@ -177,10 +177,10 @@ def _verdict(
     yield from comparison_verdict(stored.comparisons)
     if not stored.comparisons:
         if documents and len(documents) == sum(row.trials for row in rows):
-            nouns = Counter(one.kind.noun for one in documents)
+            nouns = Counter(document.kind.noun for document in documents)
             counts = ", ".join(plural(count, noun) for noun, count in nouns.items())
             yield documents[0].document.headline if len(documents) == 1 else counts
-            yield from (one.document.sentence for one in documents[:_MOST_SENTENCES])
+            yield from (document.document.sentence for document in documents[:_MOST_SENTENCES])
         elif len(rows) == 1 and not failed:
             yield answer_sentence(rows[0])
         elif len(rows) > 1:
@@ -277,7 +277,7 @@ def _tiles_of_one(test: TestResult, row: TestAnswer) -> Iterator[Tile]:
         note = f"± {percent_text(percent / 100)} at {level}"
     yield Tile(heading(row.label) or row.metric, number, note)
     known = {summary.name: summary for summary in shown_summaries(test)}
-    answers = {one.metric: one.estimate for one in row.others}
+    answers = {other.metric: other.estimate for other in row.others}
     for name in list(answers or ("user", "system", "rss_bytes"))[:_MOST_TILES]:
         summary = known.get(name)
         if summary is not None and name != row.metric:
@@ -350,7 +350,7 @@ def tests_section(stored: Results, answer: SessionAnswer) -> Section:
 
 def _test_blocks(test: TestResult, row: TestAnswer, *, alone: bool, brief: bool) -> list[Block]:
     summaries = shown_summaries(test)
-    kept = {row.metric, *(one.metric for one in row.others), "user", "system"}
+    kept = {row.metric, *(other.metric for other in row.others), "user", "system"}
     blocks: list[Block] = []
     if test.plan is not None:
         commands = tuple(visible(command.text) for command in test.plan.phases.exec)
@@ -373,7 +373,7 @@ def _test_blocks(test: TestResult, row: TestAnswer, *, alone: bool, brief: bool)
 
 def _quantities(test: TestResult, row: TestAnswer, summaries: Sequence[Summary]) -> TableBlock:
     # The interval of the answer is the same everywhere on the page.
-    answers = {one.metric: one.estimate for one in row.others} | {row.metric: row.estimate}
+    answers = {other.metric: other.estimate for other in row.others} | {row.metric: row.estimate}
     lines = [quantity_line(summary) for summary in summaries]
     return quantities_table(lines, test.id, link=test.trials_id, answers=answers)
 
@@ -398,14 +398,14 @@ def trials_table(test: TestResult, row: TestAnswer, *, brief: bool) -> TableBloc
     every = sorted(test.all_trials, key=lambda trial: trial.started_ns)
     trials = every if len(every) <= MOST_DRAWN else _trials_in_table(every)
     values = [test.values_of(trial) for trial in trials]
-    answered = [row.metric, *(one.metric for one in row.others)]
+    answered = [row.metric, *(other.metric for other in row.others)]
     wanted = answered if brief else [*answered, *shown_quantities(test), *_measured(values)]
     names = list(dict.fromkeys(name for name in wanted if name))[:_MOST_COLUMNS]
     if not names:
         names = _measured(values)
     rules = [test.rules.row(name) for name in names]
     scales = [
-        scale_of([one.get(name) for one in values], rule.unit)
+        scale_of([value.get(name) for value in values], rule.unit)
         for name, rule in zip(names, rules, strict=True)
     ]
     first = trials[0].started_ns
@@ -459,4 +459,6 @@ def _trials_in_table(every: Sequence[Trial]) -> list[Trial]:
 
 def _measured(values: list[dict[str, float]]) -> list[str]:
     """Return the quantities of trials of which none counts."""
-    return [name for name in ("elapsed", "user", "system") if any(name in one for one in values)]
+    return [
+        name for name in ("elapsed", "user", "system") if any(name in value for value in values)
+    ]

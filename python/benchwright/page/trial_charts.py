@@ -80,7 +80,7 @@ def over_factor(identifier: str, tests: Sequence[TestResult], metric: str) -> Pi
     """Return the estimates along the factor that is a number, with a line for each level of the
     others; None if no factor is a number."""
     # Also the arms of a comparison, which a chart of their own has by name.
-    groups = [PlotGroup("", tuple(one.labelled(arm=None) for one in tests))]
+    groups = [PlotGroup("", tuple(test.labelled(arm=None) for test in tests))]
     split, factor = split_by_factors(groups, None)
     places = axis_positions(split, factor, [])
     if not places.numeric or not all(len(group) > 1 for group in places.groups):

@@ -89,7 +89,7 @@ class PrintedDocument(NamedTuple):
 
 def trial_document(study: Path, session: int, test: str, trial: Trial) -> PrintedDocument | None:
     """Return the document in a trial's stored output; None for the output of another program."""
-    kinds = [kind for one in features() for kind in one.trial_documents()]
+    kinds = [kind for feature in features() for kind in feature.trial_documents()]
     for process in trial.processes:
         if process.mode != "EXEC":
             continue

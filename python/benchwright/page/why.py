@@ -41,7 +41,9 @@ def why_section(
 ) -> Section:
     """Return what limited these results; `uses` and `profiles` are those of
     all trials of the session."""
-    groups = finding_groups((one.name, cause) for one in explanations for cause in one.causes)
+    groups = finding_groups(
+        (explanation.name, cause) for explanation in explanations for cause in explanation.causes
+    )
     worst = worst_of(groups, explanations)
     blocks: list[Block] = list(_causes(groups, explanations, noun))
     blocks += _strip(part, uses, study)
@@ -59,7 +61,9 @@ def why_section(
 def _causes(
     groups: Sequence[FindingGroup], explanations: Sequence[Explanation], noun: str
 ) -> Iterator[Block]:
-    named = [(one.name, cause) for one in explanations for cause in one.causes]
+    named = [
+        (explanation.name, cause) for explanation in explanations for cause in explanation.causes
+    ]
     if groups:
         yield Findings(
             tuple(

@@ -264,12 +264,14 @@ def answer_of(
         for test, one in zip(tests, inputs, strict=True)
         for finding in one.findings or ()
     ]
-    groups = finding_groups((*(("", one) for one in session_findings), *named))
+    groups = finding_groups(
+        (*(("", session_finding) for session_finding in session_findings), *named)
+    )
     constants = _constants(inputs, figures)
     hidden = {constant.metric for constant in constants}
     shown = tuple(
         msgspec.structs.replace(
-            test, others=tuple(one for one in test.others if one.metric not in hidden)
+            test, others=tuple(other for other in test.others if other.metric not in hidden)
         )
         for test in tests
     )
@@ -421,11 +423,11 @@ def _constants(tests: Sequence[TestResult], figures: Sequence[_Figure]) -> tuple
     found: list[Constant] = []
     if len(figures) < 2:
         return ()
-    for name in dict.fromkeys(name for one in figures for name in one.wanted):
-        columns = [one.columns.get(name) for one in tests]
+    for name in dict.fromkeys(name for figure in figures for name in figure.wanted):
+        columns = [test.columns.get(name) for test in tests]
         values = {value for column in columns if column is not None for value in column.values}
         if None not in columns and len(values) == 1:
-            unit = next(one.estimates[name].unit for one in figures)
+            unit = next(figure.estimates[name].unit for figure in figures)
             found.append(Constant(name, values.pop(), unit))
     return tuple(found)
 
@@ -567,7 +569,7 @@ def _reached_limit(one: TestResult) -> ReachedLimit | None:
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
     """Return the highest severity of these findings; None without findings."""
-    return max((one.severity for one in findings), key=RANK.__getitem__, default=None)
+    return max((finding.severity for finding in findings), key=RANK.__getitem__, default=None)
 
 
 RANK = {severity: rank for rank, severity in enumerate(Severity)}
@@ -816,11 +818,11 @@ def _missed(test: TestAnswer, estimate: Estimate) -> str:
         return ""
     text = f"target {percent_text(test.target)}"
     watched = (
-        one.label
-        for one in test.others
-        if one.estimate is not None
-        and one.estimate.method == estimate.method
-        and _exceeds(one.estimate, test.target)
+        other.label
+        for other in test.others
+        if other.estimate is not None
+        and other.estimate.method == estimate.method
+        and _exceeds(other.estimate, test.target)
     )
     if _exceeds(estimate, test.target):
         return f"{text}: "
@@ -933,8 +935,8 @@ def answer_entries(answer: SessionAnswer) -> tuple[AnswerEntry, ...]:
             relative=_estimate_entry(test.relative),
             relative_to=test.relative and answer.reference and answer.reference.test,
             others=tuple(
-                OtherEntry(one.metric, one.label, _estimate_entry(one.estimate))
-                for one in test.others
+                OtherEntry(other.metric, other.label, _estimate_entry(other.estimate))
+                for other in test.others
             ),
         )
         for test in answer.tests

@@ -40,7 +40,7 @@ WIDENED = 1.1
 
 
 def _unit_of(metric: str, comparison: ComparisonResult) -> str:
-    declared = {one.name: one.unit for one in comparison.rule.metrics}
+    declared = {metric.name: metric.unit for metric in comparison.rule.metrics}
     return declared.get(metric) or MetricRules().row(metric).unit
 
 
@@ -119,7 +119,7 @@ def _without_middle(name: str, most: int) -> str:
 
 def null_headline(null: NullResult) -> str:
     """Return the noise floor of the first metric: `Noise floor 1.1 % of elapsed`."""
-    known = [one for one in null.floors if one.noise_floor is not None]
+    known = [floor for floor in null.floors if floor.noise_floor is not None]
     biased = ", BIASED" if null.biased else ""
     if not known:
         return f"No noise floor{biased}"

@@ -30,7 +30,7 @@ _CUT = ("interrupted", "stopped", "failed")
 def render_junit(comparisons: Sequence[ComparisonResult], findings: Sequence[Finding] = ()) -> str:
     """Return an XML document with one `testsuite` per comparison; `findings` concern all of
     them."""
-    suites = [comparison_suite(one, findings) for one in comparisons]
+    suites = [comparison_suite(comparison, findings) for comparison in comparisons]
     return junit_text("bw compare", suites)
 
 
@@ -104,10 +104,10 @@ def _gates(comparison: ComparisonResult, findings: Sequence[Finding]) -> list[El
             add_child(case, "error", comparison.stop.reason, gate_sentence(gate))
         others = subjects - by_test[gate.test] - {gate.candidate}
         grave = [
-            one
-            for one in findings
-            if (one.severity is Severity.SERIOUS or one.code in gate.held_by)
-            and one.subject not in others
+            finding
+            for finding in findings
+            if (finding.severity is Severity.SERIOUS or finding.code in gate.held_by)
+            and finding.subject not in others
         ]
         if grave:
             add_child(case, "system-out", text=finding_lines(grave))
@@ -130,7 +130,7 @@ def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
     case = _case(" and ".join(comparison.arms), "trials")
     count = comparison.failed_blocks
     message = f"a trial failed in {plural(count, 'block')}"
-    if any(one.blocks is None for one in comparison.verdicts):
+    if any(verdict.blocks is None for verdict in comparison.verdicts):
         message = f"{plural(count, 'trial')} of one arm failed"
     if _TRIAL_FAILED in comparison.rule.accepted:
         add_child(case, "system-out", text=f"{message}, which is accepted")

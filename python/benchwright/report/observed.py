@@ -94,7 +94,11 @@ if TYPE_CHECKING:
 else:
     ObservedEntry = msgspec.defstruct(
         "ObservedEntry",
-        [(one.record, one.record_type() | None, None) for one in observers() if one.record],
+        [
+            (observer.record, observer.record_type() | None, None)
+            for observer in observers()
+            if observer.record
+        ],
         bases=(_Profiles,),
         namespace={
             "__doc__": "Profiles and characterization of a test; members are present only where "
@@ -140,7 +144,7 @@ def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
             yield from profile_lines(profile)
         return
     yield from profile_lines(_combined(profiles))
-    graphs = [one.svg for one in profiles if one.svg]
+    graphs = [profile.svg for profile in profiles if profile.svg]
     if graphs:
         which = graphs[0] if len(graphs) == 1 else f"{graphs[0]} to {graphs[-1]}"
         yield f"profile: {plural(len(graphs), 'flame graph')} {which}"
@@ -152,7 +156,7 @@ def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
     Each profile has only its busiest functions, so a function's share is too low if some
     profile does not list it.
     """
-    samples = sum(one.samples for one in profiles)
+    samples = sum(profile.samples for profile in profiles)
     counts: Counter[tuple[str, bool]] = Counter()
     for profile in profiles:
         counts.update({(top.name, top.kernel): top.samples for top in profile.top})
@@ -165,7 +169,7 @@ def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
             TopFunction(name, count, count / max(samples, 1), kernel)
             for (name, kernel), count in counts.most_common(_TOP)
         ),
-        user_only=any(one.user_only for one in profiles),
+        user_only=any(profile.user_only for profile in profiles),
         alone_share=_mean_share(profiles, lambda one: one.alone_share),
     )
 

@@ -22,7 +22,7 @@ def groups_of(
     about: Sequence[Finding] = (),
 ) -> tuple[FindingGroup, ...]:
     """Return the groups of some findings of each result, and of those `about` no single one."""
-    named = [(one.name, finding) for one in results for finding in findings(one)]
+    named = [(result.name, finding) for result in results for finding in findings(result)]
     return finding_groups([*(("", finding) for finding in about), *named])
 
 

@@ -43,7 +43,7 @@ _MOST_NAMED = 30
 
 def result_formats() -> list[ResultFormats]:
     """Return the formats of result files that features add."""
-    return [found for one in features() if (found := one.result_formats()) is not None]
+    return [found for feature in features() if (found := feature.result_formats()) is not None]
 
 
 def other_inputs_text() -> str:
@@ -233,13 +233,13 @@ def _file_and_test(text: str) -> tuple[str | None, str]:
 def _named(text: str, name: str, tests: Sequence[TestResult]) -> list[TestResult]:
     """Return the tests with a name; the first has the findings about the whole file. Raises
     InputError with the names that there are."""
-    chosen = [one for one in tests if one.name == name]
+    chosen = [test for test in tests if test.name == name]
     if not chosen:
-        names = list(dict.fromkeys(one.name for one in tests))
+        names = list(dict.fromkeys(test.name for test in tests))
         hint = f"there are: {some_text(names, _MOST_NAMED)}"
         message = f"{text}: there is no test {name!r}"
         raise InputError([_not_read(text, message, hint)])
-    about = dict.fromkeys(found for one in tests for found in one.session_findings)
+    about = dict.fromkeys(found for test in tests for found in test.session_findings)
     first = msgspec.structs.replace(chosen[0], session_findings=tuple(about))
     return [first, *chosen[1:]]
 

@@ -162,7 +162,7 @@ def _reported(parsed_input: TestResult, request: StatsRequest, words: StatsWords
     book, found = parsed_input.rules, parsed_input.columns
     shown = book.shown((*found, *book.declared), everything=request.everything)
     # Of a quantity without a value there is a row only if the file states its estimate.
-    given = [one for one in parsed_input.summaries if one.name not in found]
+    given = [summary for summary in parsed_input.summaries if summary.name not in found]
     without = {one.name for one in given}
     computed = [name for name in shown if name not in without]
     rows = {
@@ -202,15 +202,15 @@ def _stated(parsed_input: TestResult, summaries: Sequence[Summary]) -> list[Stat
     """Return notices that say whose estimates the rows without values are."""
     tool = parsed_input.origin.tool if parsed_input.origin else "the file"
     by_interval: dict[str, list[str]] = {}
-    for one in summaries:
+    for summary in summaries:
         interval = "without an interval"
-        if math.isfinite(one.low):
+        if math.isfinite(summary.low):
             level = ""
-            if math.isfinite(one.confidence):
-                level = f"{percent_text(one.confidence)} "
-            of = "" if math.isfinite(one.mean) else " of the median"
+            if math.isfinite(summary.confidence):
+                level = f"{percent_text(summary.confidence)} "
+            of = "" if math.isfinite(summary.mean) else " of the median"
             interval = f"with its {level}interval{of}"
-        by_interval.setdefault(interval, []).append(one.name)
+        by_interval.setdefault(interval, []).append(summary.name)
     return [
         StatsNotice(
             parsed_input.name, f"Stated by {tool} {interval}: {', '.join(names)}.", math.inf
@@ -222,8 +222,8 @@ def _stated(parsed_input: TestResult, summaries: Sequence[Summary]) -> list[Stat
 def _shared(notices: Sequence[StatsNotice]) -> list[StatsNotice]:
     """Return the notices; those with one text about several inputs as one."""
     subjects: dict[str, list[str]] = {}
-    for one in notices:
-        subjects.setdefault(one.text, []).append(one.subject)
+    for notice in notices:
+        subjects.setdefault(notice.text, []).append(notice.subject)
     return [
         StatsNotice(names[0], text, math.inf)
         if len(names) == 1
@@ -335,7 +335,7 @@ def answers_of(
             source,
             str(split_selector(Path(source)).place),
             answer_of(
-                [_answered(one, document.findings) for one in tests],
+                [_answered(test, document.findings) for test in tests],
                 status=tests[0].status,
                 baseline=named.test
                 if named is not None and named.source == source

@@ -44,7 +44,7 @@ def read_results(
     )
     tests = list(results_of_tests(study, session, part, only))
     if only is not None and not tests:
-        names = [one.plan.name for one in tests_of(study, session.number)]
+        names = [test.plan.name for test in tests_of(study, session.number)]
         where, message = f"{study.path}:{only}", f"there is no test {only!r}"
         raise argument_error("STUDY", where, message, f"there are: {', '.join(names)}")
     return Results(

@@ -176,7 +176,7 @@ def compared_inputs(texts: Sequence[str], ok_status: Sequence[int] = SUCCESS) ->
         try:
             read.append(read_inputs([text], ok_status=ok_status))
         except InputError as error:
-            wrong += [_perhaps_a_command(one, text) for one in error.diagnostics]
+            wrong += [_perhaps_a_command(diagnostic, text) for diagnostic in error.diagnostics]
     if wrong:
         raise InputError(wrong)
     several = any(len(inputs) > 1 for inputs in read)
@@ -193,7 +193,7 @@ def _one_test(texts: Sequence[str], read: Sequence[Sequence[TestResult]]) -> Com
     if wrong:
         raise InputError(wrong)
     singles = tuple(inputs[0] for inputs in read)
-    _refuse_same(texts, [[one] for one in singles])
+    _refuse_same(texts, [[single] for single in singles])
     arms = tuple(arm_names(texts, singles))
     test = ComparedTest("", singles, arms)
     if _is_one_benchmark(test) and (why := _versions(arms, singles)):
@@ -500,7 +500,7 @@ def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> Compa
     ]
     tests = [test.name for test in found.tests]
     of_tests = list(zip(tests, results, strict=True))
-    answered = not found.without_values and all(one.stop.answered for one in results)
+    answered = not found.without_values and all(result.stop.answered for result in results)
     count = plural(len(tests), "test")
     return ComparisonResult(
         arms=found.arms,
@@ -517,9 +517,9 @@ def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> Compa
         )
         + tuple(missing),
         stop=StopDecision("stored", f"stored results of {count}", answered, 1),
-        blocks=sum(one.blocks for one in results),
-        failed_blocks=sum(one.failed_blocks for one in results),
-        duration_ns=sum(one.duration_ns for one in results),
+        blocks=sum(result.blocks for result in results),
+        failed_blocks=sum(result.failed_blocks for result in results),
+        duration_ns=sum(result.duration_ns for result in results),
     )
 
 

@@ -116,4 +116,4 @@ class SessionGangs(msgspec.Struct, frozen=True):
 
 def gangs_of(info: SessionInfo) -> SessionGangs | None:
     """Return the gangs of a session; None if its parts run here."""
-    return next(filter(None, (one.gangs(info) for one in features())), None)
+    return next(filter(None, (feature.gangs(info) for feature in features())), None)

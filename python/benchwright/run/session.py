@@ -253,7 +253,7 @@ class ProgramExperiment:
         """Have gangs run the program's parts that are not recorded. Raises Interrupted, BenchError."""
         prepared = self.prepared
         parts = gangs.parts(prepared.program, prepared.defines, prepared.environment)
-        left = [one for one in parts if not _is_recorded(one, ledger)]
+        left = [part for part in parts if not _is_recorded(part, ledger)]
         gangs.expect(len(parts))
         for part in left:
             gangs.submit(part)

@@ -144,8 +144,8 @@ class StepFit(msgspec.Struct, frozen=True):
     def change_since(self, at: int) -> tuple[float, float, float]:
         """Return by how much the last level is above the level before step `at`, from 0, with the
         ends of its 95 % interval, in the unit of the values."""
-        edges = [0, *(one.index for one in self.steps), self.size]
-        change = sum(one.change for one in self.steps[at:])
+        edges = [0, *(step.index for step in self.steps), self.size]
+        change = sum(step.change for step in self.steps[at:])
         lengths = edges[at + 1] - edges[at], edges[-1] - edges[-2]
         reach = self.sdev * _reach(*lengths, self.correlation, self.size - len(edges) + 1)
         return change, change - reach, change + reach

@@ -392,9 +392,9 @@ def trials_of_table(table: Table, trials: Sequence[Trial]) -> tuple[Trial, ...]:
 def _block(row: dict[str, float | str], trial: Trial) -> MeasurementBlock:
     thread, command = int(row.get("thread", 0)), str(row.get("command", ""))
     stated = (
-        one.failure
-        for one in trial.blocks
-        if one.failure and (one.thread, one.command) == (thread, command)
+        block.failure
+        for block in trial.blocks
+        if block.failure and (block.thread, block.command) == (thread, command)
     )
     return MeasurementBlock(
         thread=thread,

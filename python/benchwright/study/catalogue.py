@@ -189,7 +189,7 @@ def _lasted_ns(study: Study, session: StoredSession) -> int | None:
     if not known:
         # A session of version 0.1 has no time of its end, but a capture from then.
         machines = machines_of(study, session.number)
-        known += [one.taken_ns - session.info.started_ns for one in machines[1:][-1:]]
+        known += [machine.taken_ns - session.info.started_ns for machine in machines[1:][-1:]]
     return max(0, sum(known)) if known else None
 
 

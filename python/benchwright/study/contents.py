@@ -158,7 +158,7 @@ def _add_entry(test: TestContents, entry: JournalEntry) -> None:
     elif entry.key == keys.stop and entry.kind == "outcome":
         test.stop = msgspec.json.decode(entry.payload, type=StopDecision)
     elif entry.kind == "outcome" and (name := keys.recorded_name(entry.key)):
-        kind = next((one for one in observers() if one.record == name), None)
+        kind = next((observer for observer in observers() if observer.record == name), None)
         if kind is None:
             test.unread.append(name)
         else:

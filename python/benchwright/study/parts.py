@@ -26,7 +26,7 @@ class MeasuredPart(msgspec.Struct, frozen=True):
 def measured_parts(study: Study, session: int, info: SessionInfo) -> list[MeasuredPart]:
     """Return the recorded parts of a session that gangs measured, in the order in which they began;
     none of a session without gangs. Raises StudyError `journal-damaged`."""
-    return [part for one in features() for part in one.measured_parts(study, session, info)]
+    return [part for feature in features() for part in feature.measured_parts(study, session, info)]
 
 
 def hosts_of_tests(study: Study, session: int, info: SessionInfo) -> dict[str, str]:

@@ -30,9 +30,9 @@ class StudyPart(NamedTuple):
         if wanted is None:
             return sessions[-1] if sessions else None
         if wanted.isdecimal():
-            found = (one for one in sessions if one.number == int(wanted))
+            found = (session for session in sessions if session.number == int(wanted))
         else:
-            found = (one for one in sessions if one.about.name == wanted)
+            found = (session for session in sessions if session.about.name == wanted)
         return next(found, None)
 
     def of(self, study: Study, where: str = "STUDY") -> StoredSession:

@@ -409,7 +409,7 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
 def revision_names(checkouts: Sequence[Checkout]) -> tuple[str, ...]:
     """Return the names of arms that are commits: their revisions, with the beginning of the
     commit's name where these do not differ."""
-    names = [file_friendly(one.revision) for one in checkouts]
+    names = [file_friendly(checkout.revision) for checkout in checkouts]
     return tuple(
         f"{name}-{one.commit[:8]}" if names.count(name) > 1 else name
         for name, one in zip(names, checkouts, strict=True)
@@ -466,7 +466,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         names = self._names(commands)
         checkouts = request.checkouts
         elsewhere = [None] * (len(commands) - len(checkouts))
-        directories = [*(one.directory for one in checkouts), *elsewhere]
+        directories = [*(checkout.directory for checkout in checkouts), *elsewhere]
         body = self._body()
         rule = self._rule(specs, len(commands) + (request.stored is not None))
         arms = tuple(

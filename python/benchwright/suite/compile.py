@@ -42,7 +42,7 @@ class SuiteLanguage(Protocol):
 
 def languages() -> dict[str, SuiteLanguage]:
     """Return the languages of suites by the suffix of their files."""
-    added = [one.suite_languages() for one in features()]
+    added = [feature.suite_languages() for feature in features()]
     return {**{s: one for found in added for s, one in found.items()}, ".toml": compile_toml}
 
 

@@ -42,7 +42,7 @@ def servers_of(top: TomlTable) -> tuple[NamedServer, ...]:
         table = top.table("target")
         tables = [] if table is None else [table]
     servers = (_server_of(table) for table in tables)
-    return tuple(one for one in servers if one is not None)
+    return tuple(server for server in servers if server is not None)
 
 
 def _server_of(table: TomlTable) -> NamedServer | None:

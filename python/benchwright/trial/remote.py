@@ -83,7 +83,7 @@ class SshWay:
     def __init__(self, settings: RemoteSettings, private: Path) -> None:
         """`private`: an existing directory of ours, for the socket."""
         options = (SHIPPED_HOOKS / "ssh-options").read_text().split()
-        own = [one.replace("SECONDS", str(settings.timeout_s)) for one in options]
+        own = [option.replace("SECONDS", str(settings.timeout_s)) for option in options]
         config = ["-F", settings.ssh_config] if settings.ssh_config else []
         self._words = ["ssh", *config, "-S", str(private / "connection"), *own]
         self._host = settings.host
@@ -288,7 +288,7 @@ class HostConnection:
     def last_words(self) -> str:
         """The last line that ssh, or the launcher there, printed to stderr."""
         lines = self._errors.read_text(errors="replace").split("\n")
-        return next((one.strip() for one in reversed(lines) if one.strip()), "")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     @property
     def is_open(self) -> bool:
@@ -598,8 +598,8 @@ class RemoteBench(LauncherClient):
         self.refresh(logs, _MOST_OUTPUT if is_load else _MOST_LOG)
         # The clocks of two hosts differ.
         epochs = tuple(
-            msgspec.structs.replace(one, started_ns=ended_ns - one.duration_ns)
-            for one in result.epochs
+            msgspec.structs.replace(epoch, started_ns=ended_ns - epoch.duration_ns)
+            for epoch in result.epochs
         )
         return msgspec.structs.replace(result, epochs=epochs)
 
@@ -656,7 +656,7 @@ class RemoteBench(LauncherClient):
     def signal(self, processes: Iterable[Process], number: int) -> None:
         """Send a signal to those processes that are still alive."""
         alive = {one.identity for one in self.processes_there() if one.is_alive}
-        pids = [str(one.pid) for one in processes if one.identity in alive]
+        pids = [str(process.pid) for process in processes if process.identity in alive]
         if pids:
             self.connection.ask(f"kill -{number:d} {' '.join(pids)} 2>/dev/null; exit 0")
 

@@ -74,7 +74,7 @@ _GATES: dict[GateOutcome, Tone] = {
 
 def tone_of_gates(comparisons: Sequence[ComparisonResult]) -> Tone | None:
     """Return the tone of the worst gate; None if every gate passed, or there is none."""
-    outcomes = {gate.outcome for one in comparisons for gate in one.gates}
+    outcomes = {gate.outcome for comparison in comparisons for gate in comparison.gates}
     for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED):
         if outcome in outcomes:
             return _GATES[outcome]
@@ -228,12 +228,15 @@ def verdicts_table(
     commands; one with some values of 0 has no ratio, and says so. Where several tests are compared, it has none, and a metric or candidate that is the
     same in all rows has no column.
     """
-    several = any(one.test for one in comparison.verdicts)
+    several = any(verdict.test for verdict in comparison.verdicts)
     filled = {
-        one.metric
-        for one in comparison.verdicts
-        for n, mean in ((one.n_baseline, one.mean_baseline), (one.n_candidate, one.mean_candidate))
-        if n and (mean != 0 if math.isfinite(mean) else one.is_partly_zero)
+        verdict.metric
+        for verdict in comparison.verdicts
+        for n, mean in (
+            (verdict.n_baseline, verdict.mean_baseline),
+            (verdict.n_candidate, verdict.mean_candidate),
+        )
+        if n and (mean != 0 if math.isfinite(mean) else verdict.is_partly_zero)
     }
     shown = [
         (row, one)
@@ -244,7 +247,7 @@ def verdicts_table(
         name: several and len({of(one) for _, one in shown}) == 1
         for name, of in (("metric", _metric), ("candidate", _candidate))
     }
-    is_live = any(one.blocks is not None for one in comparison.verdicts)
+    is_live = any(verdict.blocks is not None for verdict in comparison.verdicts)
     counted = f", in {plural(comparison.blocks, 'block')}" if is_live else ""
 
     def mean(key: str, one: MetricVerdict, arm: str, value: float) -> Number:

@@ -171,7 +171,7 @@ def doubts_text(
         doubts = group_lines(finding_groups(named), len(names), width, paint)
         doubts += [f"evidence and remedies: {more}"] if doubts else []
     found = "".join(f"{line}\n" for line in doubts)
-    shown = [one for one in document.notices if verbose or math.isinf(one.size)]
+    shown = [notice for notice in document.notices if verbose or math.isinf(notice.size)]
     return "\n".join(filter(None, (found, notice_lines(shown))))
 
 
@@ -215,8 +215,15 @@ def _scale_of_summaries(summaries: Sequence[Summary]) -> Scale:
         summaries[0].unit,
         ends=[
             end
-            for one in summaries
-            for end in (one.mean, one.median, one.low, one.high, one.minimum, one.maximum)
+            for summary in summaries
+            for end in (
+                summary.mean,
+                summary.median,
+                summary.low,
+                summary.high,
+                summary.minimum,
+                summary.maximum,
+            )
         ],
     )
 
@@ -426,7 +433,7 @@ def _factors(samples: Iterable[Pairs]) -> list[str]:
 
 def _factor_headings(factors: Sequence[str], taken: Collection[str]) -> list[str]:
     """Return the factors as headings; `factor:NAME` where a column has that name already."""
-    return [f"factor:{one}" if one in taken else one for one in factors]
+    return [f"factor:{factor}" if factor in taken else factor for factor in factors]
 
 
 def _levels(factors: Sequence[str], sample: Pairs) -> list[str]:
@@ -463,9 +470,9 @@ def _field(value: str | float | None) -> str | float | None:
 def answer_markdown(studies: Sequence[StudyAnswer]) -> str:
     """Return a Markdown table with one row per test for each study that has an answer."""
     parts = []
-    for one in studies:
-        if rows := table_rows(answers_table(one.answer)):
-            head = f"### {markdown_text(one.source)}\n\n" if len(studies) > 1 else ""
+    for study in studies:
+        if rows := table_rows(answers_table(study.answer)):
+            head = f"### {markdown_text(study.source)}\n\n" if len(studies) > 1 else ""
             parts.append(f"{head}{markdown_table(rows)}\n")
     return "".join(parts)
 

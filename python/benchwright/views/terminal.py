@@ -71,7 +71,7 @@ def table_text(
         shown = _wrapped_to(shown, width) if wrap else shown
     lines = table_lines(shown)
     if cut and width is not None:
-        yield from (one if len(one) <= width else f"{one[: width - 3]}..." for one in lines)
+        yield from (line if len(line) <= width else f"{line[: width - 3]}..." for line in lines)
     elif paint is unpainted or wrap:
         yield from lines
     else:
@@ -107,7 +107,7 @@ def _text_columns(
     """Yield the columns of text with their ranks; `intervals`: also those only for the page."""
     heading = column.short or f"{column.label[:1].lower()}{column.label[1:]}"
     numbers = [cell if isinstance(cell, Number) else None for cell in cells]
-    unit = _common_unit([one.text for one in numbers if one])
+    unit = _common_unit([number.text for number in numbers if number])
 
     def without(text: str) -> str:
         return text.removesuffix(f" {unit}") if unit else text
@@ -115,11 +115,11 @@ def _text_columns(
     texts = tuple(without(cell.text) for cell in cells)
     yield column.rank, TextColumn(f"{heading} {unit}".rstrip(), texts, left=not column.numeric)
     shown = intervals or column.interval_rank != PAGE_ONLY
-    if shown and any(one and one.low_text for one in numbers):
+    if shown and any(number and number.low_text for number in numbers):
         rank = column.interval_rank or column.rank
         for name, ends in (
-            ("low", [one.low_text if one else "" for one in numbers]),
-            ("high", [one.high_text if one else "" for one in numbers]),
+            ("low", [number.low_text if number else "" for number in numbers]),
+            ("high", [number.high_text if number else "" for number in numbers]),
         ):
             yield rank, TextColumn(name, tuple(map(without, ends)))
 
@@ -139,7 +139,7 @@ def _common_unit(texts: Sequence[str]) -> str:
 def _wrapped_to(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
     """Return the columns with lines of words that fit into this width: what is wider than an equal
     share of the room has that share, but no word is broken, such as a path."""
-    needed = [max(map(len, (one.heading, *one.cells))) for one in columns]
+    needed = [max(map(len, (column.heading, *column.cells))) for column in columns]
     words = [at for at, one in enumerate(columns) if one.left]
     fixed = sum(size for at, size in enumerate(needed) if at not in words)
     room = width - len("  ") * (len(columns) - 1) - fixed

@@ -73,17 +73,17 @@ def study_answer_lines(
     """Return the answers of stored sessions, and the command that continues an interrupted one;
     each with its study as the heading if there are several."""
     lines: list[str] = []
-    for one in studies:
-        found = one.report.splitlines() or answer_lines(one.answer, width, paint)
-        for text in one.comparisons:
+    for study in studies:
+        found = study.report.splitlines() or answer_lines(study.answer, width, paint)
+        for text in study.comparisons:
             found += ["", *text.splitlines()] if found else text.splitlines()
         if found and len(studies) > 1:
-            found = [visible(one.source), *found]
-        if one.answer.status in _UNFINISHED:
-            trials = sum(test.trials + test.failed for test in one.answer.tests)
+            found = [visible(study.source), *found]
+        if study.answer.status in _UNFINISHED:
+            trials = sum(test.trials + test.failed for test in study.answer.tests)
             found.append(
                 f"interrupted: {plural(trials, 'trial')}; "
-                f"`bw resume {shell_text([one.study])}` continues"
+                f"`bw resume {shell_text([study.study])}` continues"
             )
         if lines and found:
             lines.append("")
@@ -94,8 +94,8 @@ def study_answer_lines(
 def interval_lines(answers: Sequence[StudyAnswer], width: int) -> list[str]:
     """Return what the intervals of answers do not know, and what distinguishes them from those of the table of all
     quantities, where both are of the mean."""
-    tests = [test for one in answers for test in one.answer.tests]
-    studies = list(dict.fromkeys(one.study for one in answers))
+    tests = [test for answer in answers for test in answer.answer.tests]
+    studies = list(dict.fromkeys(answer.study for answer in answers))
     lines = wrapped(visit_text(tests, studies), width)
     methods = {
         test.estimate.method
@@ -145,10 +145,10 @@ def _limit_lines(
         )
         cause = next(causes, "")
         yield from wrapped(_instead_text(names, limits), width)
-        options = list(dict.fromkeys(name for one in limits for name in one.options))
+        options = list(dict.fromkeys(name for limit in limits for name in limit.options))
         if not options:
             continue
-        needed = max((one.needed or 0 for one in limits), default=0)
+        needed = max((limit.needed or 0 for limit in limits), default=0)
         wanted = f"about {plural(needed, 'trial')}" if needed else "more"
         keys = ", ".join(name[2:].replace("-", "_") for name in options)
         yield from wrapped(
@@ -289,7 +289,7 @@ def _range_column(title: str, value: float | None, scale: Scale) -> _Column:
 
 def _other_columns(rows: Sequence[TestAnswer], metric: str) -> Iterator[_Column]:
     def other(row: TestAnswer) -> MetricAnswer | None:
-        return next((one for one in row.others if one.metric == metric), None)
+        return next((other for other in row.others if other.metric == metric), None)
 
     def estimate(row: TestAnswer) -> Estimate | None:
         found = other(row)
@@ -341,7 +341,8 @@ _LONGEST_REFERENCE = 14
 def _constants_text(answer: SessionAnswer) -> str:
     """Return the metrics that have one value in all trials."""
     constants = ", ".join(
-        f"{one.metric} {exact_text(one.value, one.unit)}" for one in answer.constants
+        f"{constant.metric} {exact_text(constant.value, constant.unit)}"
+        for constant in answer.constants
     )
     return f"The same in every trial: {constants}." if constants else ""
 

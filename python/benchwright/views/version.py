@@ -39,8 +39,8 @@ def version_text(document: VersionDocument) -> str:
         [
             ("bw", f"{document.version}  {document.directory}"),
             *(
-                ("program", f"{one.version or 'version unknown'}  {one.path}")
-                for one in document.programs
+                ("program", f"{program.version or 'version unknown'}  {program.path}")
+                for program in document.programs
             ),
             ("Python", f"{document.python}  {document.interpreter}"),
             *((name, version or "not installed") for name, version in document.libraries.items()),

@@ -67,8 +67,8 @@ def render_why(
         list(_other_findings(about, results, room, noun)),
         [
             line
-            for one in results
-            for text in _file_lines(one.files)
+            for result in results
+            for text in _file_lines(result.files)
             for line in wrapped(text, room)
         ],
     ]
@@ -78,7 +78,7 @@ def render_why(
 def worst_of(groups: Sequence[FindingGroup], results: Sequence[Explanation]) -> Explanation | None:
     """Return the result whose USE table is shown: the worst of the first group, else the one that
     was watched longest."""
-    named = (one for one in results if groups and one.name == groups[0].worst)
+    named = (result for result in results if groups and result.name == groups[0].worst)
     return next(named, None) or max(results, key=lambda one: one.watched_s, default=None)
 
 
@@ -123,8 +123,8 @@ def named_results(results: Sequence[Explanation]) -> list[Explanation]:
     if len(results) == 1:
         constant = set()
     return [
-        msgspec.structs.replace(one, name=" ".join((one.name, *_added(one, constant))))
-        for one in results
+        msgspec.structs.replace(result, name=" ".join((result.name, *_added(result, constant))))
+        for result in results
     ]
 
 
@@ -178,7 +178,7 @@ def _figure_text(explanation: Explanation) -> str:
 def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]:
     """Return the main quantity of a single result, the table of several; none where files state
     only estimates, as the answer says."""
-    if all(one.sentence == ONLY_STATED for one in results):
+    if all(result.sentence == ONLY_STATED for result in results):
         return []
     if len(results) == 1:
         return wrapped(_figure_text(results[0]), width)
@@ -191,10 +191,14 @@ def figures_table(results: Sequence[Explanation], noun: str, part: str = "") -> 
     columns: list[tuple[Column, Callable[[str, Explanation], Cell]]] = [
         (Column(noun.capitalize()), lambda _, one: Words(visible(one.name)))
     ]
-    kinds = {(one.figure.label, one.figure.unit) for one in results if one.figure is not None}
+    kinds = {
+        (result.figure.label, result.figure.unit) for result in results if result.figure is not None
+    }
     if len(kinds) == 1:
         ((label, unit),) = kinds
-        known = [one.figure for one in results if one.figure is not None and one.figure.count]
+        known = [
+            result.figure for result in results if result.figure is not None and result.figure.count
+        ]
         scale = scale_of(
             [one.mean for one in known],
             unit,
@@ -218,9 +222,9 @@ def figures_table(results: Sequence[Explanation], noun: str, part: str = "") -> 
         )
     )
     limits = dict.fromkeys(
-        f"limit: {criterion_name(one.criterion)} {criterion_limit_text(one.criterion)}"
-        for one in results
-        if one.criterion is not None
+        f"limit: {criterion_name(result.criterion)} {criterion_limit_text(result.criterion)}"
+        for result in results
+        if result.criterion is not None
     )
     return table_of(
         f"{part}-figures",
@@ -292,7 +296,7 @@ def _short_path(name: str) -> str:
 
 def _readings(readings: Sequence[UseValue], *, whole: bool) -> Words:
     """Return the figures of a cell; not `whole`: without absent ones and zeros."""
-    texts = [(one.name, reading_text(one)) for one in readings]
+    texts = [(reading.name, reading_text(reading)) for reading in readings]
     return Words(
         visible(
             ", ".join(

@@ -91,7 +91,7 @@ def _tests_view(
     stored = read_results(study, session, only=only)
     answer = stored.answer()
     documents = stored_documents(stored, most=None)
-    names = distinct(name_with_threads(one.plan) for one in stored.tests if one.plan is not None)
+    names = distinct(name_with_threads(test.plan) for test in stored.tests if test.plan is not None)
     named = {one.id: name for one, name in zip(stored.tests, names, strict=True)}
     tests = tuple(
         _test(one, row, name, asked)
@@ -99,22 +99,22 @@ def _tests_view(
     )
     return ExportView(
         **_head(study, session),
-        duration_ns=sum(trial.duration_ns for one in tests for trial in one.trials),
+        duration_ns=sum(trial.duration_ns for test in tests for trial in test.trials),
         tests=tests,
         comparisons=stored.comparisons,
         about_session=stored.about_session,
         groups=answer.groups,
         answer=answer,
-        sentences=tuple(f"{one.name}: {one.document.sentence}" for one in documents),
+        sentences=tuple(f"{document.name}: {document.document.sentence}" for document in documents),
         loads=tuple(
             ExportLoad(
-                test=named[one.test.id],
-                trial=one.trial,
-                result=one.document.result,
-                limits=one.document.document.limits,
+                test=named[document.test.id],
+                trial=document.trial,
+                result=document.document.result,
+                limits=document.document.document.limits,
             )
-            for one in documents
-            if isinstance(one.document, TrialLoad)
+            for document in documents
+            if isinstance(document.document, TrialLoad)
         ),
     )
 
@@ -131,10 +131,10 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
     except (OSError, ValueError) as error:
         raise _no_source(path, error) from None
     findings = tuple(
-        Finding(one.code, one.severity, one.subject, one.evidence, one.remedy)
-        for one in document.findings
+        Finding(finding.code, finding.severity, finding.subject, finding.evidence, finding.remedy)
+        for finding in document.findings
     )
-    why = "; ".join(one.lost for one in result.lost_hosts)
+    why = "; ".join(lost_host.lost for lost_host in result.lost_hosts)
     why = why or too_many_errors(result.counts, document.max_errors_micro)
     state: State = "failed" if why else "answered"
     if result.interrupted and not result.lost_hosts:
@@ -166,7 +166,7 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
         started_ns=result.started_ns,
         duration_ns=result.elapsed_ns,
         tests=(test,),
-        groups=finding_groups([(test.name, one) for one in findings]),
+        groups=finding_groups([(test.name, finding) for finding in findings]),
         sentences=(TrialLoad(document, result).sentence,),
         loads=(ExportLoad(test=test.name, trial=1, result=result, limits=document.limits),),
     )
@@ -241,9 +241,9 @@ def _test(test: TestResult, row: TestAnswer, name: str, asked: Sequence[str]) ->
             if metric in test.columns
         ),
         trials=tuple(
-            _trial(test, one)
-            for one in test.all_trials
-            if one.ending is not TrialEnding.INTERRUPTED
+            _trial(test, trial)
+            for trial in test.all_trials
+            if trial.ending is not TrialEnding.INTERRUPTED
         ),
         state=row.state,
         reason=row.reason,
@@ -321,18 +321,18 @@ def _view_of_outcome(study: Study, session: StoredSession, outcome: SessionOutco
     name = study.path.resolve().name
     tests = [
         ExportTest(
-            name=f"{name}:{one.name}" if one.name else name,
+            name=f"{name}:{figure.name}" if figure.name else name,
             base=name,
-            keys=one.sample,
+            keys=figure.sample,
             command="",
             metrics=tuple(
                 _result(metric.name, metric.unit, metric.better, metric.estimate)
-                for metric in one.metrics
+                for metric in figure.metrics
             ),
-            state=one.state,
-            reason=one.reason,
+            state=figure.state,
+            reason=figure.reason,
         )
-        for one in outcome.figures
+        for figure in outcome.figures
     ]
     head = _head(study, session)
     return ExportView(

@@ -173,7 +173,7 @@ class CommandGenerator(msgspec.Struct, frozen=True, kw_only=True):
 
     def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
         """Return the values of its output. Raises UnreadableOutput for a required value."""
-        wanted = {one.key for one in request.criteria}
+        wanted = {criterion.key for criterion in request.criteria}
         values = {}
         for key, source in self.values:
             try:

@@ -95,7 +95,9 @@ class K6(ProgramGenerator, frozen=True, kw_only=True):
 
     def _text(self, request: GeneratorRequest) -> str:
         limits = {
-            one.key: ns / 1e6 for one in request.criteria if (ns := within_ns(one)) is not None
+            criterion.key: ns / 1e6
+            for criterion in request.criteria
+            if (ns := within_ns(criterion)) is not None
         }
         options = {"discardResponseBodies": True, "scenarios": {"load": self._scenario(request)}}
         return _SCRIPT.format(

@@ -19,7 +19,7 @@ _MOST_NEIGHBOURS = 3
 
 def late_figures(trials: Iterable[LoadTrial], limit_ms: float | None) -> dict[str, Value | None]:
     """Return how late the generator was at most, and the limit; as `late_text`."""
-    known = [one.late_p99_ms for one in trials if one.late_p99_ms is not None]
+    known = [trial.late_p99_ms for trial in trials if trial.late_p99_ms is not None]
     if not known:
         return {}
     limit = None if limit_ms is None else Figure(limit_ms / 1e3, "s")
@@ -29,7 +29,7 @@ def late_figures(trials: Iterable[LoadTrial], limit_ms: float | None) -> dict[st
 def late_text(trials: Iterable[LoadTrial], limit_ms: float | None) -> str:
     """Return how late the generator was at most: `p99 up to 258 ms (limit 50 ms)`; empty if no
     trial says so. `limit_ms`: the smallest limit of a response; None: there is none."""
-    known = [one.late_p99_ms for one in trials if one.late_p99_ms is not None]
+    known = [trial.late_p99_ms for trial in trials if trial.late_p99_ms is not None]
     if not known:
         return ""
     limit = "" if limit_ms is None else f" (limit {_ms_text(limit_ms)})"

@@ -135,12 +135,12 @@ def _rank(share: float, n: int) -> int:
 
 
 def _percentiles(criteria: Iterable[Criterion]) -> list[float]:
-    wanted = {one.share for one in criteria if one.statistic == "percentile"}
+    wanted = {criterion.share for criterion in criteria if criterion.statistic == "percentile"}
     return sorted({*ALWAYS, *(share for share in wanted if share is not None)})
 
 
 def _limits(criteria: Iterable[Criterion]) -> list[tuple[str, float]]:
-    limits = [(one.key, within_ns(one)) for one in criteria]
+    limits = [(criterion.key, within_ns(criterion)) for criterion in criteria]
     return [(key, ns / 1e6) for key, ns in limits if ns is not None]
 
 
@@ -199,7 +199,7 @@ def columns(text: str, width: int) -> Floats:
 
 def wanted_shares(criteria: Iterable[Criterion]) -> tuple[float, ...]:
     """Return the percentiles to request from a generator, as sorted shares."""
-    wanted = {one.share for one in criteria if one.statistic == "percentile"}
+    wanted = {criterion.share for criterion in criteria if criterion.statistic == "percentile"}
     return tuple(sorted({*ALWAYS, *(share for share in wanted if share is not None)}))
 
 

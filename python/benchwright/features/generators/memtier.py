@@ -132,7 +132,7 @@ def _mean_ms(document: JsonOutput) -> float:
 def _key(share: float, latencies: dict[str, object]) -> str:
     """Return the name of a percentile's member: `p99.00`, `p99.90`; empty if there is none."""
     names = (f"p{100 * share:.2f}", f"p{100 * share:.3f}", f"p{100 * share:.10g}")
-    return next((one for one in names if one in latencies), "")
+    return next((name for name in names if name in latencies), "")
 
 
 def _series(document: JsonOutput) -> LoadSeries:

@@ -472,7 +472,7 @@ def _failure(
     if record.error:
         return f"{name} cannot be started: {record.error}"
     said = _output_excerpt(place, record)
-    found = [one.meaning for one in call.diagnoses if one.sign in said]
+    found = [diagnosis.meaning for diagnosis in call.diagnoses if diagnosis.sign in said]
     told = "; ".join(filter(None, [*found, shortened(said)])) or "no message"
     return f"{name} ended with status {record.status}: {told}"
 

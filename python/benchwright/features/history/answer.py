@@ -152,7 +152,7 @@ class SeriesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def open_steps(self) -> tuple[StepAnswer, ...]:
         """The steps that ask for a decision."""
-        return tuple(one for one in self.steps if one.is_open)
+        return tuple(step for step in self.steps if step.is_open)
 
 
 class HistoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,7 +269,11 @@ class _Levels(msgspec.Struct, frozen=True, kw_only=True):
 def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _Levels:
     points = series.points
     segments = segments_of(points, history.environments, lambda fact: matches(fact, asked.ignored))
-    accepted = {one.run: one for one in history.acceptances if one.key == series.key}
+    accepted = {
+        acceptance.run: acceptance
+        for acceptance in history.acceptances
+        if acceptance.key == series.key
+    }
     levels: list[tuple[int, int, Estimate | None]] = []
     steps: list[StepAnswer] = []
     outliers: list[int] = []
@@ -279,8 +283,8 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
     decided = max((at for at, p in enumerate(points) if p.run in accepted), default=0)
     for segment in segments:
         fit = _fit(points[segment.first : segment.last + 1], asked.false_alarms)
-        outliers += (segment.first + one for one in fit.spikes)
-        own = [_pattern_answer(segment, one) for one in fit.patterns]
+        outliers += (segment.first + spike for spike in fit.spikes)
+        own = [_pattern_answer(segment, pattern) for pattern in fit.patterns]
         patterns += own
         away = [
             *outliers,
@@ -291,8 +295,8 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
                 for at in range(one.first, one.last + 1)
             ),
         ]
-        starts = [segment.first, *(segment.first + one.index for one in fit.steps)]
-        ends = [*(one - 1 for one in starts[1:]), segment.last]
+        starts = [segment.first, *(segment.first + step.index for step in fit.steps)]
+        ends = [*(start - 1 for start in starts[1:]), segment.last]
         levels += (
             (first, last, _level(points, first, last, away))
             for first, last in zip(starts, ends, strict=True)
@@ -439,7 +443,7 @@ def _findings(
     if outliers := _outliers(points, of):
         yield make_finding("outlier-run", name, outliers)
     for kind, code in _CODES.items():
-        some = [one for one in of.patterns if one.kind == kind]
+        some = [pattern for pattern in of.patterns if pattern.kind == kind]
         if some:
             begins = {segment.first for segment in of.segments}
             when = some_text([_runs_text(points, one) for one in some], _MOST_CHANGES)
@@ -511,8 +515,8 @@ def _disagreement(
     verdict = look.verdict
     begins = verdict.level_start if verdict.since is None else verdict.since
     starts = {verdict.level_start + look.offset, begins + look.offset}
-    steps = [one for one in of.steps if one.index > of.start]
-    if steps and any(_is_at(steps[-1], one) for one in starts):
+    steps = [step for step in of.steps if step.index > of.start]
+    if steps and any(_is_at(steps[-1], start) for start in starts):
         return None
     start = verdict.level_start + look.offset
     if start > (steps[-1].index if steps else of.start):

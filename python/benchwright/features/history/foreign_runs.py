@@ -106,7 +106,7 @@ def _groups_of(inputs: Sequence[TestResult]) -> list[_Group]:
     first = {
         second: min(set[int]().union(*tests.values()))
         for second, tests in moments.items()
-        if all(len(one) == 1 for one in tests.values())
+        if all(len(test) == 1 for test in tests.values())
     }
     return [
         group._replace(moment_ns=first.get(second, group.moment_ns))
@@ -164,9 +164,9 @@ def _run(
     if group.moment_ns is None:
         contents = [content_of(Path(group.source))]
     else:
-        by_full_name = ((one.input.full_name or one.base) + one.labels for one in tests)
+        by_full_name = ((test.input.full_name or test.base) + test.labels for test in tests)
         contents = [
-            _values_hash((one.input.name for one in tests), tests),
+            _values_hash((test.input.name for test in tests), tests),
             _values_hash(by_full_name, tests),
         ]
     moment_ns = when.moment_ns
@@ -180,7 +180,7 @@ def _run(
         for content in (*contents, "")
     ]
     run, *former = dict.fromkeys(_identity(first, text) for text in texts)
-    places = [one.input.origin.order_ns for one in tests if one.input.origin]
+    places = [test.input.origin.order_ns for test in tests if test.input.origin]
     started_ns = max(filter(None, places), default=when.start_ns)
     # What a file does not state is unknown, and no difference.
     environment = None if first.machine is None else Environment.of(first.machine.facts)
@@ -191,7 +191,9 @@ def _run(
         of = environment.id if environment and is_same else ""
         found += _points(one, rules_of(one.input.specs), started_ns, run, of)
     full_names = {
-        one.base: one.input.full_name for one in tests if one.input.full_name not in ("", one.base)
+        test.base: test.input.full_name
+        for test in tests
+        if test.input.full_name not in ("", test.base)
     }
     return Run(
         points=tuple(one for one in found if not isinstance(one, NoValue)),

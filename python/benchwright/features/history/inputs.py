@@ -203,10 +203,10 @@ def read_runs(
         except OperatingError as error:
             problems.append(error)
     if len(problems) == len(paths):
-        mistakes = [one for one in problems if isinstance(one, InputError)]
+        mistakes = [problem for problem in problems if isinstance(problem, InputError)]
         if len(mistakes) < len(problems):
-            raise next(one for one in problems if one not in mistakes)
-        raise InputError([each for one in mistakes for each in one.diagnostics])
+            raise next(problem for problem in problems if problem not in mistakes)
+        raise InputError([each for mistake in mistakes for each in mistake.diagnostics])
     found.add_inputs()
     skipped = found.skipped
     if found.sessions_without_points:

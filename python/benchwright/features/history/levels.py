@@ -237,15 +237,15 @@ class _Tail(msgspec.Struct, frozen=True):
 
 def _points_of(rows: Sequence[StoredPoint]) -> _Points:
     pairs = [
-        log_and_error(one.estimate, one.low, one.high, one.confidence, one.trials) for one in rows
+        log_and_error(row.estimate, row.low, row.high, row.confidence, row.trials) for row in rows
     ]
     logs = np.array(pairs, dtype=np.float64).reshape(-1, 2)
     return _Points(
-        np.array([one.series for one in rows], dtype=np.int32),
+        np.array([row.series for row in rows], dtype=np.int32),
         np.ascontiguousarray(logs[:, 0]),
         np.ascontiguousarray(logs[:, 1]),
-        np.array([one.measured for one in rows], dtype=np.int32),
-        np.array([one.asked for one in rows], dtype=np.bool_),
+        np.array([row.measured for row in rows], dtype=np.int32),
+        np.array([row.asked for row in rows], dtype=np.bool_),
     )
 
 
@@ -372,9 +372,9 @@ class _Levels:
         self._read_cache()
         of_key = {key: number for number, key in self._keys.items()}
         self._accepted: dict[str, list[int]] = {}
-        for one in self._acceptances.values():
-            if one.key in of_key:
-                self._accepted.setdefault(one.run, []).append(of_key[one.key])
+        for acceptance in self._acceptances.values():
+            if acceptance.key in of_key:
+                self._accepted.setdefault(acceptance.run, []).append(of_key[acceptance.key])
         self._decided: dict[tuple[int, ...], bool] = {}
         first_command = {"": 0}
         first_unit: dict[str, int] = {}
@@ -570,8 +570,8 @@ class _Levels:
             befores=(at.old_before[series] - offset).tolist(),
             logarithms=True,
         )
-        at.level_start[series] = offset + [one.level_start for one in verdicts]
-        at.before[series] = offset + [one.before for one in verdicts]
+        at.level_start[series] = offset + [verdict.level_start for verdict in verdicts]
+        at.before[series] = offset + [verdict.before for verdict in verdicts]
         return _Look(logs, errors, verdicts, offset.tolist())
 
     # -- what is asked --------------------------------------------------------------------

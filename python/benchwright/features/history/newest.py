@@ -137,7 +137,7 @@ class NewestSeries(msgspec.Struct, frozen=True, kw_only=True):
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Return whether a name is one of these, or fits a pattern of them."""
-    return any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
+    return any(name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def series_id(key: SeriesKey) -> str:
@@ -192,7 +192,8 @@ def logs_of(points: Sequence[HistoryPoint]) -> tuple[list[float], list[float]] |
     """Return the logarithms of the points, and their standard errors, NaN where unknown; None if a
     value has no logarithm. Values that are all 0 have no difference, like those that are all 1."""
     pairs = [
-        log_and_error(one.estimate, one.low, one.high, one.confidence, one.trials) for one in points
+        log_and_error(point.estimate, point.low, point.high, point.confidence, point.trials)
+        for point in points
     ]
     if all(log == -math.inf for log, _ in pairs):
         return [0.0] * len(pairs), [math.nan] * len(pairs)
@@ -279,7 +280,7 @@ def newest_answers(looks: Sequence[NewestLook | str], false_alarms: float) -> li
         for at, look in zip(places, known, strict=True)
         if answers[at].verdict == "undecided"
     }
-    further = _further_runs(undecided, [one.p for one in answers], false_alarms)
+    further = _further_runs(undecided, [answer.p for answer in answers], false_alarms)
     for at, look in undecided.items():
         alike, more = look.values.size - look.doubtful, further.get(at, 0)
         like = "it" if alike == 1 else f"the last {alike}"
@@ -310,7 +311,7 @@ def _open_steps(looks: Sequence[NewestLook], false_alarms: float) -> list[OpenSt
         _worst(some, len(look.windows)) if some else None
         for look, some in zip(looks, found, strict=True)
     ]
-    clear = benjamini_hochberg([1.0 if one is None else one.p for one in steps])
+    clear = benjamini_hochberg([1.0 if step is None else step.p for step in steps])
     return [one if p <= false_alarms else None for one, p in zip(steps, clear, strict=True)]
 
 
@@ -336,7 +337,7 @@ def _open_step(look: NewestLook, first: int, false_alarms: float) -> Iterator[Op
         ratio=Estimate(value, low, high, 0.95, "steps", values.size),
         runs=values.size - fit.steps[at].index,
         steps=len(fit.steps) - at,
-        p=min(fit.steps[one].p for one in places),
+        p=min(fit.steps[place].p for place in places),
     )
 
 
@@ -345,7 +346,7 @@ def _worst(steps: Sequence[OpenStep], windows: int) -> OpenStep:
     levels alone may have less noise than the values before, and all of them hold more steps; two
     looks have twice the P-value."""
     worst = max(steps, key=lambda one: abs(math.log(one.ratio.value)))
-    p = min(1.0, windows * min(one.p for one in steps))
+    p = min(1.0, windows * min(step.p for step in steps))
     return msgspec.structs.replace(worst, p=p)
 
 
@@ -353,8 +354,8 @@ def lasts(steps: Sequence[LevelStep]) -> bool:
     """Return whether a step and the later ones change the level together in the direction of the
     first: no later one has made good for it."""
     first, *later = steps
-    change = sum(one.change for one in steps)
-    ends = [math.log(one.ratio_high / one.ratio_low) / 2 for one in steps]
+    change = sum(step.change for step in steps)
+    ends = [math.log(step.ratio_high / step.ratio_low) / 2 for step in steps]
     return not later or change * math.copysign(1, first.change) > math.hypot(*ends)
 
 
@@ -412,9 +413,9 @@ def _is_clear(p: float, at: int, others: FloatArray, false_alarms: float) -> boo
 
 def _answers(looks: Sequence[NewestLook]) -> list[NewestAnswer]:
     compared = newest_comparisons(
-        [one.values for one in looks],
-        [one.verdict for one in looks],
-        standard_errors=[one.errors for one in looks],
+        [look.values for look in looks],
+        [look.verdict for look in looks],
+        standard_errors=[look.errors for look in looks],
         logarithms=True,
     )
     return list(map(_answer, looks, compared))
@@ -512,11 +513,11 @@ def change_with_interval(ratio: Estimate) -> tuple[str, str]:
     """Return the change and its interval, each as a text, as `change_and_interval` has them; the
     interval is empty where an end is unbounded."""
     numbers = ratio.value, ratio.low, ratio.high
-    value, low, high = (signed_change(one) for one in numbers)
+    value, low, high = (signed_change(number) for number in numbers)
     for digits in range(3, _MOST_DIGITS + 1):
         if low != high:
             break
-        value, low, high = (signed_change(one, digits) for one in numbers)
+        value, low, high = (signed_change(number, digits) for number in numbers)
     if not math.isfinite(ratio.low) or not math.isfinite(ratio.high):
         return value, ""
     if low.endswith(" %") and high.endswith(" %"):
@@ -539,7 +540,7 @@ def _adjusted(answers: Sequence[NewestAnswer], false_alarms: float) -> list[Newe
         return []
     found = []
     for one, p in zip(
-        answers, benjamini_hochberg([one.p for one in answers]).tolist(), strict=True
+        answers, benjamini_hochberg([answer.p for answer in answers]).tolist(), strict=True
     ):
         verdict, why = one.verdict, one.why
         # Without a P-value it is NaN, and not above.

@@ -183,7 +183,7 @@ class GitNotes:
         listed = self._git("notes", f"--ref={self.ref}", "list").split()
         blobs, commits = listed[::2], listed[1::2]
         data = self._git_bytes(
-            "cat-file", "--batch", stdin="".join(f"{one}\n" for one in blobs).encode()
+            "cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()
         )
         found = {}
         at = 0

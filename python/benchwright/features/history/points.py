@@ -132,7 +132,7 @@ def _points_of_test(test: TestResult, session: StoredSession, common: HistoryPoi
         yield _no_value(common, answer.reason, test=name, failed=is_failed)
         return
     better = {spec.name: spec.better for spec in plan.metrics}
-    wanted = {answer.metric, *(one.metric for one in answer.others)}
+    wanted = {answer.metric, *(other.metric for other in answer.others)}
     asked = set(wanted)
     codes = _serious(test.findings or ())
     for metric in test.columns:
@@ -173,7 +173,7 @@ def _with_estimate(point: HistoryPoint, estimate: Estimate) -> HistoryPoint:
 
 
 def _serious(findings: Iterable[Finding]) -> tuple[str, ...]:
-    serious = (one for one in findings if one.severity is Severity.SERIOUS)
+    serious = (finding for finding in findings if finding.severity is Severity.SERIOUS)
     return tuple(sorted({one.code for one in serious}))
 
 
@@ -191,21 +191,23 @@ def _points_of_outcome(outcome: SessionOutcome, common: HistoryPoint) -> _Found:
     what all of them share."""
     if outcome.status == "interrupted":
         yield _no_value(common, outcome.detail or outcome.status, failed=False)
-    for one in outcome.answers:
-        test = ":".join((outcome.subject, *(f"{factor}={level}" for factor, level in one.sample)))
-        if one.estimate is None:
-            failed = one.is_failed
-            yield _no_value(common, one.what, test=test, metric=one.metric, failed=failed)
+    for answer in outcome.answers:
+        test = ":".join(
+            (outcome.subject, *(f"{factor}={level}" for factor, level in answer.sample))
+        )
+        if answer.estimate is None:
+            failed = answer.is_failed
+            yield _no_value(common, answer.what, test=test, metric=answer.metric, failed=failed)
             continue
         yield _NamedPoint(
             test,
-            one.metric,
+            answer.metric,
             msgspec.structs.replace(
-                _with_estimate(common, one.estimate),
-                unit=one.unit,
-                better=one.better,
-                command=one.what,
-                codes=_serious(one.findings),
-                state="answered" if one.is_answered else "undecided",
+                _with_estimate(common, answer.estimate),
+                unit=answer.unit,
+                better=answer.better,
+                command=answer.what,
+                codes=_serious(answer.findings),
+                state="answered" if answer.is_answered else "undecided",
             ),
         )

@@ -106,8 +106,8 @@ def _exit_status(gate: HistoryGate | None, problems: Sequence[OperatingError]) -
 
 
 def _print_problems(problems: Sequence[OperatingError]) -> None:
-    for one in problems:
-        print(visible_lines(f"bw: {one}"), file=sys.stderr)
+    for problem in problems:
+        print(visible_lines(f"bw: {problem}"), file=sys.stderr)
 
 
 def _asked(reader: OptionReader) -> HistoryQuestion:  # type: ignore[type-arg]
@@ -216,8 +216,8 @@ def add(arguments: argparse.Namespace) -> int:
     with HistoryFile.open_to_write(file) as stored:
         added = stored.add(read.runs)
         stored.add_without(read.without)
-        for one in read.acceptances:
-            stored.accept(one)
+        for acceptance in read.acceptances:
+            stored.accept(acceptance)
         without = stored.unresolved(read.without)
         dropped = 0 if max_bytes is None else stored.drop_oldest(max_bytes)
     if limit is not None:
@@ -351,7 +351,7 @@ def accept(arguments: argparse.Namespace) -> int:
 
 def _named_series(text: str, name: str, answers: Sequence[SeriesAnswer]) -> SeriesAnswer:
     for is_named in (lambda one: name in (one.id, one.name), lambda one: name == one.key.test):
-        found = {one.id: one for one in reversed(answers) if is_named(one)}
+        found = {answer.id: answer for answer in reversed(answers) if is_named(answer)}
         if len(found) == 1:
             return next(iter(found.values()))
         if found:
@@ -371,9 +371,9 @@ def _named_step(text: str, which: str, series: SeriesAnswer) -> tuple[int, StepA
     if len(which) >= _SHORTEST_COMMIT:
         for place, point in enumerate(points):
             if point.commit is not None and point.commit.startswith(which):
-                of_step = (one for one in series.steps if one.first <= place <= one.last)
+                of_step = (step for step in series.steps if step.first <= place <= step.last)
                 return place, next(of_step, None)
-    steps = ", ".join(str(one.number) for one in series.steps) or "none"
+    steps = ", ".join(str(step.number) for step in series.steps) or "none"
     message = f"{series.name} has no step {which!r}"
     hint = f"steps: {steps}; or write {series.name}/COMMIT"
     raise argument_error("SERIES/STEP", text, message, hint)
@@ -458,8 +458,8 @@ def pull(arguments: argparse.Namespace) -> int:
     found = notes.read()
     with HistoryFile.open_to_write(file) as stored:
         added = stored.add(found.runs)
-        for one in found.acceptances:
-            stored.accept(one)
+        for acceptance in found.acceptances:
+            stored.accept(acceptance)
     skipped = [f"{remote} has no {notes.ref}"] if not is_there else []
     if found.unreadable:
         lines = plural(found.unreadable, "line")

@@ -80,7 +80,7 @@ def history_of(
     """Return the series of these runs, in order of their keys, each point once; `without` is what
     has no value, of them and of others, `hidden` what else has a value. Points of one moment are in
     the order of the runs."""
-    read = [one for one in runs if one.points]
+    read = [run for run in runs if run.points]
     points: dict[SeriesKey, dict[str, HistoryPoint]] = {}
     environments: dict[str, Environment] = {}
     machines: dict[str, str] = {}
@@ -117,7 +117,7 @@ def _value_times(runs: Iterable[RunKeys]) -> Iterator[tuple[str, str, int]]:
 
 def _later_runs(series: Sequence[Series], runs: Sequence[RunKeys]) -> LaterRuns:
     """Return what finds the later runs with a series of the run of a newest point, of all runs."""
-    end = max((one.started_ns for one in runs), default=0)
+    end = max((run.started_ns for run in runs), default=0)
     last = {
         one.newest.run for one in series if not one.newest.session and one.newest.started_ns < end
     }
@@ -130,9 +130,9 @@ def _later_runs(series: Sequence[Series], runs: Sequence[RunKeys]) -> LaterRuns:
     def found(run: str, started_ns: int) -> Sequence[tuple[int, str, str]]:
         own = keys_of.get(run, set())
         later = {
-            (one.started_ns, one.run, one.study)
-            for one in runs
-            if one.started_ns > started_ns and not own.isdisjoint(one.keys)
+            (run.started_ns, run.run, run.study)
+            for run in runs
+            if run.started_ns > started_ns and not own.isdisjoint(run.keys)
         }
         return sorted(later)
 
@@ -433,7 +433,7 @@ class HistoryFile:
         if not row:
             return False
         keys = self.keys()
-        points = [(keys[one.series], one) for one in self.points(row[0])]
+        points = [(keys[point.series], point) for point in self.points(row[0])]
         if found and {key for key, _ in points} == {key for key, _ in run.points}:
             return False
         return values_of(points) == values_of(run.points)

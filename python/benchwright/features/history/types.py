@@ -215,12 +215,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The identity of the session; empty for one that measured nothing a history has."""
-        return next((one.run for one in self._parts()), "")
+        return next((part.run for part in self._parts()), "")
 
     @property
     def study(self) -> str:
         """Where it was read, as of a point; empty as the name."""
-        return next((one.study for one in self._parts()), "")
+        return next((part.study for part in self._parts()), "")
 
     def _parts(self) -> Iterator[HistoryPoint | NoValue]:
         return itertools.chain((one for _, one in self.points), self.without)

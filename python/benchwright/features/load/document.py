@@ -67,7 +67,9 @@ class TrialLoad(msgspec.Struct, frozen=True):
             to = msgspec.convert(request["target"], LoadTarget)
             target = target_text(to)
             filaments = request["workload"]["filaments"]
-            exchange = exchange_name(to, recorded=any(one["type"] == "trace" for one in filaments))
+            exchange = exchange_name(
+                to, recorded=any(filament["type"] == "trace" for filament in filaments)
+            )
         return LoadReport(
             target=target,
             open_loop=self.document.loop.open,

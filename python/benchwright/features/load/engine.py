@@ -346,7 +346,12 @@ def read_lines(
     end_s = time.monotonic() + patience_s
     while found := readable.poll(1000 * max(0.0, end_s - time.monotonic())):
         ready = {descriptor for descriptor, _ in found}
-        lines = [(one, line) for one in engines if one.fileno() in ready for line in one.read()]
+        lines = [
+            (engine, line)
+            for engine in engines
+            if engine.fileno() in ready
+            for line in engine.read()
+        ]
         if lines:
             return lines
     return []

@@ -47,7 +47,8 @@ class FileSetPlan(msgspec.Struct, frozen=True, kw_only=True):
             factor = Fraction(self.for_rate_micro, w.MICRO)
         elif self.per_load:
             rate = operations_per_s(
-                (one for one in filaments if isinstance(one, w.Files)), self.tables.file_size
+                (filament for filament in filaments if isinstance(filament, w.Files)),
+                self.tables.file_size,
             )
             if rate is None:
                 raise ValueError(
@@ -208,12 +209,14 @@ def operations_per_s(
     Of a rate that changes, the largest one counts: a file set must serve it.
     """
     total: float | None = None
-    for one in filaments:
-        if isinstance(one, w.Open | w.Files) and one.rate is not None:
+    for filament in filaments:
+        if isinstance(filament, w.Open | w.Files) and filament.rate is not None:
             operations = (
-                float(operations_per_chain(one, file_size)) if isinstance(one, w.Files) else 1.0
+                float(operations_per_chain(filament, file_size))
+                if isinstance(filament, w.Files)
+                else 1.0
             )
-            total = (total or 0.0) + _largest_micro(one.rate) * operations / w.MICRO
+            total = (total or 0.0) + _largest_micro(filament.rate) * operations / w.MICRO
     return total
 
 
@@ -231,10 +234,10 @@ def at_rate(
     now = operations_per_s(filaments, file_size)
     assert now, "a filament has a rate"
     return tuple(
-        msgspec.structs.replace(one, rate=multiplied_rate(one.rate, rate_per_s / now))
-        if isinstance(one, w.Open | w.Files) and one.rate is not None
-        else one
-        for one in filaments
+        msgspec.structs.replace(filament, rate=multiplied_rate(filament.rate, rate_per_s / now))
+        if isinstance(filament, w.Open | w.Files) and filament.rate is not None
+        else filament
+        for filament in filaments
     )
 
 
@@ -243,8 +246,8 @@ def with_users(filaments: Sequence[w.FilamentPlan], users: int) -> tuple[w.Filam
 
     Users are shared as in the filaments; where these have rates, as evenly as possible.
     """
-    on_files = [one for one in filaments if isinstance(one, w.Files)]
-    shares = [one.users or 1 for one in on_files]
+    on_files = [filament for filament in filaments if isinstance(filament, w.Files)]
+    shares = [on_file.users or 1 for on_file in on_files]
     given, ends = 0, []
     for share in itertools.accumulate(shares):
         ends.append(round(users * share / sum(shares)) - given)

@@ -76,9 +76,10 @@ def doubts_of_trial(
         codes.append("generator-behind")
     if result.file_set is not None:
         codes += [
-            one.code for one in file_set_findings(result.file_set, "", FALSE_ALARMS_OF_A_TRIAL)
+            file_set_finding.code
+            for file_set_finding in file_set_findings(result.file_set, "", FALSE_ALARMS_OF_A_TRIAL)
         ]
-    codes += [one.code for one in host_findings(result, loop, "")]
+    codes += [host_finding.code for host_finding in host_findings(result, loop, "")]
     codes += [one.code for one in _restarted(result, "")]
     return tuple(dict.fromkeys(codes))
 

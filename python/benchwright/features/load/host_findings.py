@@ -24,7 +24,7 @@ def host_findings(result: EngineResult, loop: LoopModel, subject: str) -> Iterat
     """Yield the findings about the hosts of a load; none for a load of one machine's engine."""
     for host in result.lost_hosts:
         yield make_finding("host-lost", subject, host.lost)
-    measured = [one for one in result.hosts if not one.lost]
+    measured = [host for host in result.hosts if not host.lost]
     if loop.open:
         yield from _clocks(result, measured, subject)
     yield from _different(measured, subject)
@@ -40,7 +40,7 @@ def _clocks(result: EngineResult, hosts: list[HostResult], subject: str) -> Iter
     gap_ns = 1e9 / rate_per_s
     limit_ns = t.SKEW_OF_GAP * gap_ns
     limit = Figure(limit_ns / 1e9, "s")
-    bounds = [(one.clock.bound_ns, one) for one in hosts if one.clock is not None]
+    bounds = [(host.clock.bound_ns, host) for host in hosts if host.clock is not None]
     worst_ns, worst = max(bounds, key=lambda one: one[0], default=(0, hosts[0]))
     if worst.clock is not None and worst_ns > limit_ns:
         ways = {"udp": "packets", "ssh": "the ssh connection"}
@@ -48,11 +48,14 @@ def _clocks(result: EngineResult, hosts: list[HostResult], subject: str) -> Iter
         shown = states(host=worst.host, bound=Figure(worst_ns / 1e9, "s"), how=how, limit=limit)
         yield make_finding("clock-uncertain", subject, shown)
     late = [
-        (abs(skew_ns), skew_ns, when, one)
-        for one in hosts
-        for when, skew_ns in (("at its start", one.start_skew_ns), ("at its end", one.end_skew_ns))
-        if skew_ns is not None and one.clock is not None
-        if abs(skew_ns) - one.clock.bound_ns > limit_ns
+        (abs(skew_ns), skew_ns, when, host)
+        for host in hosts
+        for when, skew_ns in (
+            ("at its start", host.start_skew_ns),
+            ("at its end", host.end_skew_ns),
+        )
+        if skew_ns is not None and host.clock is not None
+        if abs(skew_ns) - host.clock.bound_ns > limit_ns
     ]
     if late:
         size_ns, skew_ns, when, one = max(late, key=lambda found: found[0])
@@ -101,7 +104,7 @@ def _one_different(
     hosts: list[HostResult], title: str, field: str
 ) -> tuple[HostResult, str] | None:
     """Return the host that differs most in a figure, and how; None if none does enough."""
-    by_start = [{i.start_ns: getattr(i, field) for i in one.intervals} for one in hosts]
+    by_start = [{i.start_ns: getattr(i, field) for i in host.intervals} for host in hosts]
     if len(hosts) < 2:
         return None
     common = [
@@ -136,9 +139,9 @@ def _median(values: list[float]) -> float:
 def late_hosts(result: EngineResult, limit_ns: float) -> str:
     """Return the hosts whose own lateness is above the limit, as a text; empty if none is."""
     late = [
-        f"{one.host} (p99 {duration_ns_text(one.lateness_ns.p99)}{_busy(one)})"
-        for one in result.hosts
-        if one.lateness_ns is not None and (one.lateness_ns.p99 or 0) > limit_ns
+        f"{host.host} (p99 {duration_ns_text(host.lateness_ns.p99)}{_busy(host)})"
+        for host in result.hosts
+        if host.lateness_ns is not None and (host.lateness_ns.p99 or 0) > limit_ns
     ]
     return _named(late, len(result.hosts))
 
@@ -147,11 +150,11 @@ def short_hosts(result: EngineResult, least: float) -> str:
     """Return the hosts that issued less than this share of their part, as a text; empty if none
     did."""
     short = [
-        f"{one.host} ({rate_text(one.offered_rate_per_s)} of "
-        f"{rate_text(one.intended_rate_per_s)}{_busy(one)})"
-        for one in result.hosts
-        if one.intended_rate_per_s and one.offered_rate_per_s is not None
-        if one.offered_rate_per_s < least * one.intended_rate_per_s
+        f"{host.host} ({rate_text(host.offered_rate_per_s)} of "
+        f"{rate_text(host.intended_rate_per_s)}{_busy(host)})"
+        for host in result.hosts
+        if host.intended_rate_per_s and host.offered_rate_per_s is not None
+        if host.offered_rate_per_s < least * host.intended_rate_per_s
     ]
     return _named(short, len(result.hosts))
 

@@ -104,7 +104,7 @@ def _paths_of(trace: Trace) -> tuple[str, ...]:
 def files_of(request: LoadRequest) -> tuple[str, ...]:
     """Return the paths of the files that each host needs: traces, and authorities of TLS."""
     filaments = request.workload.filaments
-    traces = (one for one in filaments if isinstance(one, Trace))
+    traces = (filament for filament in filaments if isinstance(filament, Trace))
     paths = [path for trace in traces for path in _paths_of(trace)]
     for target in each_of(request.target):
         tls = tls_of(target)
@@ -130,7 +130,7 @@ def with_files(request: LoadRequest, there: Mapping[str, str]) -> LoadRequest:
         return msgspec.structs.replace(target, tls=tls)
 
     workload = request.workload
-    filaments = tuple(moved(one) for one in workload.filaments)
+    filaments = tuple(moved(filament) for filament in workload.filaments)
     return msgspec.structs.replace(
         request,
         workload=msgspec.structs.replace(workload, filaments=filaments),
@@ -179,5 +179,5 @@ def _interval_ns(request: LoadRequest) -> int:
     that of the result."""
     most_ns = (request.duration_ns or request.interval_ns) // SHORT_INTERVALS
     lengths = (request.interval_ns // n for n in range(1, 101) if not request.interval_ns % n)
-    fine = [one for one in lengths if one >= _SHORTEST_NS]
+    fine = [length for length in lengths if length >= _SHORTEST_NS]
     return next((one for one in fine if one <= most_ns), min(fine, default=request.interval_ns))

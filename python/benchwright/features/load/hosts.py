@@ -456,7 +456,7 @@ class LoadHosts:
             raise HostError("host-lost", self._hosts[0].name, why)
         document = ask_engine(
             MergeRequest(
-                results=tuple(one.document for one in answers),
+                results=tuple(answer.document for answer in answers),
                 interval_ns=request.interval_ns,
                 interval_histograms=request.interval_histograms is True,
             ),
@@ -567,9 +567,9 @@ def _host_result(
         lateness_ns=result.lateness_ns,
         all=result.all,
         intervals=tuple(
-            msgspec.structs.replace(one, response_hdr=None)
-            for one in result.intervals
-            if measured(one)
+            msgspec.structs.replace(interval, response_hdr=None)
+            for interval in result.intervals
+            if measured(interval)
         ),
         workers=result.workers,
     )

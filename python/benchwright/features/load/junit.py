@@ -17,16 +17,16 @@ def limit_cases(
 ) -> list[ElementTree.Element]:
     """Return a case for each limit of a load."""
     cases = []
-    for one in verdicts:
+    for verdict in verdicts:
         case = ElementTree.Element(
-            "testcase", classname=xml_text(classname), name=xml_text(one.limit)
+            "testcase", classname=xml_text(classname), name=xml_text(verdict.limit)
         )
-        if one.outcome is GateOutcome.FAILED:
-            add_child(case, "failure", one.detail)
-        elif one.outcome is GateOutcome.UNDECIDED:
-            add_child(case, "error", f"undecided: {one.detail}")
+        if verdict.outcome is GateOutcome.FAILED:
+            add_child(case, "failure", verdict.detail)
+        elif verdict.outcome is GateOutcome.UNDECIDED:
+            add_child(case, "error", f"undecided: {verdict.detail}")
         else:
-            add_child(case, "system-out", text=one.detail)
+            add_child(case, "system-out", text=verdict.detail)
         cases.append(case)
     return cases
 
@@ -49,5 +49,5 @@ def limits_junit(
     """Return the verdicts on the limits of a load, and how it ended, as JUnit XML: a missed limit
     is a failure, an undecided one an error, because a build without an answer has not passed."""
     cases = limit_cases(verdicts)
-    cases += [ending_case(one.name, one.outcome, one.message) for one in endings]
+    cases += [ending_case(ending.name, ending.outcome, ending.message) for ending in endings]
     return junit_text("bw load", [suite_of(subject, cases, length_ns, findings)])

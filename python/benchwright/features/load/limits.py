@@ -262,9 +262,9 @@ def _standard_error_ms(group: _Operations) -> float:
     if times.sd is not None and times.count:
         alone = times.sd / 1e6 / math.sqrt(times.count)
     means = [
-        (one.completed - one.errors, one.response_ns_mean)
-        for one in group.result.intervals
-        if one.response_ns_mean is not None and one.completed > one.errors
+        (interval.completed - interval.errors, interval.response_ns_mean)
+        for interval in group.result.intervals
+        if interval.response_ns_mean is not None and interval.completed > interval.errors
     ]
     if not group.is_all or len(means) < _FEWEST_INTERVALS:
         return alone

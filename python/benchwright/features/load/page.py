@@ -101,7 +101,7 @@ def _blocks(load: ShownLoad) -> Iterator[Block]:
     yield table_of(
         f"{load.id}.facts",
         "How it was measured",
-        [("", one) for one in facts(load.result, load.report) if one[0] != "operations"],
+        [("", fact) for fact in facts(load.result, load.report) if fact[0] != "operations"],
         (
             (Column("What"), lambda _, one: Words(visible(one[0]))),
             (Column("Value"), lambda _, one: Words(visible(one[1]))),

@@ -205,7 +205,7 @@ def parse_form(text: str, forms: Forms, what: str) -> Any:
     absent = [str(f.key) for f in form.keys if f.required and f.key not in texts]
     if absent:
         raise ValueError(f"{word} needs {' and '.join(absent)}: {usage(word, form)}")
-    parsers = {str(one.key): one.parse for one in form.keys if one.parse}
+    parsers = {str(key.key): key.parse for key in form.keys if key.parse}
     return form.made({key: parsers[key](text) for key, text in texts.items() if key in parsers})
 
 
@@ -591,7 +591,7 @@ def command_label(words: Sequence[str]) -> str:
 
 def transaction_label(statements: Sequence[Statement]) -> str:
     """Return the label of statements where none is given: their beginning."""
-    text = " ".join("; ".join(one.sql for one in statements).split())
+    text = " ".join("; ".join(statement.sql for statement in statements).split())
     return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
 
 
@@ -666,7 +666,7 @@ def _with_commands(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any
     commands = redis_commands(said) if isinstance(said, str) else said
     if not isinstance(commands, tuple):
         return options
-    labels = labels_by([command_label(one) for one in commands])
+    labels = labels_by([command_label(command) for command in commands])
     return {**options, "commands": commands, "labels": labels}
 
 

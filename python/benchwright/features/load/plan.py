@@ -101,7 +101,7 @@ def plan_of_file(
     if rate_per_s is not None:
         filaments = at_rate(filaments, rate_per_s, file_size_of(description))
     if description.files is not None:
-        users = sum(one.users or 0 for one in filaments if isinstance(one, w.Files))
+        users = sum(filament.users or 0 for filament in filaments if isinstance(filament, w.Files))
         # Each user of a closed loop has an operation in flight.
         fields.setdefault("depth", max(r.DEPTH, users))
         try:

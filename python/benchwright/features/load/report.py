@@ -332,7 +332,7 @@ def _workers(result: EngineResult) -> str:
     text = plural(number, "worker")
     if cpus:
         text += f" on cpu {', '.join(cpus)}"
-    scheduled = {str(one.scheduling) for one in result.workers if one.scheduling}
+    scheduled = {str(worker.scheduling) for worker in result.workers if worker.scheduling}
     return "; ".join((text, *sorted(scheduled)))
 
 
@@ -399,7 +399,7 @@ def _trace(trace: TraceResult, result: EngineResult) -> str:
     text = f"{trace.path}: {plural(trace.operations, 'operation')}"
     if trace.requests is not None:
         text += f", {trace.requests.distinct:,} different"
-    if sum(one.operations for one in result.traces) > result.counts.intended:
+    if sum(trace.operations for trace in result.traces) > result.counts.intended:
         # The reader reads ahead; the run ended before it used all operations.
         text += f" read, the run intended {result.counts.intended:,}"
     text += "".join(f", {number:,} {name}" for name, number in policies if number)
@@ -453,7 +453,7 @@ class EndingCase(msgspec.Struct, frozen=True):
 
 def ending_cases(result: EngineResult, errors: str) -> tuple[EndingCase, ...]:
     """Return the cases of a load with a result; `errors`: why it has too many errors, or empty."""
-    why = "; ".join(one.lost for one in result.lost_hosts)
+    why = "; ".join(lost_host.lost for lost_host in result.lost_hosts)
     why = why or ("interrupted" if result.interrupted else "")
     cut = (EndingCase("load", "error", why),) if why else ()
     return EndingCase("errors", "failure", errors), *cut
@@ -464,7 +464,7 @@ def ending_cases(result: EngineResult, errors: str) -> tuple[EndingCase, ...]:
 
 def _hosts_text(result: EngineResult) -> str:
     """Return `3 together; started within 8.1 us of each other, known to ±12 us (UDP)`."""
-    measured = [one for one in result.hosts if not one.lost]
+    measured = [host for host in result.hosts if not host.lost]
     text = f"{len(measured)} together"
     if len(measured) < len(result.hosts):
         text = f"{len(measured)} of {len(result.hosts)} have a result"

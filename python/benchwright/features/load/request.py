@@ -434,15 +434,15 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_fie
         """The kinds that its operations may have, on this target."""
         found = {
             kind
-            for one in self.workload.filaments
-            for kind in kinds_of(one) or _kinds_on(self.target)
+            for filament in self.workload.filaments
+            for kind in kinds_of(filament) or _kinds_on(self.target)
         }
         return tuple(kind for kind in ALL_KINDS if kind in found)
 
     @property
     def recorded(self) -> bool:
         """Whether operations are those of a trace."""
-        return any(isinstance(one, Trace) for one in self.workload.filaments)
+        return any(isinstance(filament, Trace) for filament in self.workload.filaments)
 
     @property
     def asked_rate_per_s(self) -> float | None:
@@ -614,7 +614,7 @@ def position_of(places: InputPositions, field: str, message: str) -> Where | Non
         return places.get(field)
     first = _FIRST.match(message)
     words = (filament[2], first[1] if first else None)
-    for word in (one for one in words if one):
+    for word in (word for word in words if word):
         for key in _KEYS.get(word, (word,)):
             if f"{filament[1]}.{key}" in places:
                 return places[f"{filament[1]}.{key}"]

@@ -101,7 +101,7 @@ class RequestTable(msgspec.Struct, frozen=True):
     def on(self, target: r.OneTarget) -> r.OneTarget:
         """Return a target with what its kind uses of the table: requests and values, values alone,
         or nothing."""
-        own = [one for one in self.requests if fits(one, target)]
+        own = [request for request in self.requests if fits(request, target)]
         labels = tuple(one.label for one in own)
         found: dict[str, Any] = {}
         match target:
@@ -138,7 +138,7 @@ def why_no_requests(target: r.LoadTarget, requests: Sequence[LabelledRequest] = 
     kind = target.__struct_config__.tag
     if not isinstance(target, HAVE_REQUESTS):
         return f"[[request]] is not for a {kind} target"
-    if not all(fits(one, target) for one in requests):
+    if not all(fits(request, target) for request in requests):
         return f"a request to a {kind} target has {_KEY_OF[type(target)]}"
     match target:
         case r.HttpTarget():
@@ -161,7 +161,7 @@ def read_requests(top: TomlTable, targets: Sequence[r.OneTarget] = ()) -> Reques
     """
     values = _values(top)
     if "request" not in top:
-        used = not targets or any(isinstance(one, HAVE_VALUES) for one in targets)
+        used = not targets or any(isinstance(target, HAVE_VALUES) for target in targets)
         if "values" in top and used:
             found = {name: one for name, one in values.items() if one is not None}
             return RequestTable((), (), found, top.at("values"))

@@ -176,7 +176,11 @@ def status_of_stored(place: Path, number: int | None, info: SessionInfo, status:
 
     asked = CommandParser(add_help=False)
     add_options(asked, LimitOptions)
-    of_files = [f"--{one.key}" for one in stored_defaults(info) if one.key == "no-fail"]
+    of_files = [
+        f"--{stored_default.key}"
+        for stored_default in stored_defaults(info)
+        if stored_default.key == "no-fail"
+    ]
     arguments, _ = asked.parse_known_args([*info.arguments, *of_files])
     load = stored_load(place, number)
     judged = 0 if load is None else _status(load, arguments)
@@ -274,7 +278,7 @@ def _carried_out(
     if result.lost_hosts:
         raise BenchError(
             "host-lost",
-            "; ".join(one.lost for one in result.lost_hosts),
+            "; ".join(lost_host.lost for lost_host in result.lost_hosts),
             "the results are those of the other hosts, up to that moment",
         )
     if result.interrupted:
@@ -334,8 +338,8 @@ def _write_junit(
         subject, verdicts = load.report.target, load.document.limits
         length_ns = load.result.elapsed_ns
         endings = ending_cases(load.result, _errors(load))
-    held = all(one.outcome is GateOutcome.PASSED for one in verdicts)
-    if status and held and not any(one.message for one in endings):
+    held = all(verdict.outcome is GateOutcome.PASSED for verdict in verdicts)
+    if status and held and not any(ending.message for ending in endings):
         why = f"ended with exit status {status}"
     if why:
         endings = (*endings, EndingCase("load", "error", why))

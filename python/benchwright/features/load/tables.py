@@ -391,7 +391,10 @@ def _statements(table: TomlTable, key: str) -> tuple[tuple[Statement, ...], ...]
         found.append(
             tuple(_statement(table, inner, key, index, place) for place, inner in enumerate(one))
         )
-    return tuple(tuple(one for one in statements if one is not None) for statements in found)
+    return tuple(
+        tuple(statement for statement in statements if statement is not None)
+        for statements in found
+    )
 
 
 def read_transaction(table: TomlTable, key: str) -> tuple[Statement, ...] | None:
@@ -472,8 +475,8 @@ _AS_ARRAY = {"commands": _commands, "payload": _payloads}
 TARGET = Form(
     (
         *(
-            one._replace(read=_AS_ARRAY.get(str(one.key), one.read))
-            for one in keys_of(TargetOptions)
+            key._replace(read=_AS_ARRAY.get(str(key.key), key.read))
+            for key in keys_of(TargetOptions)
         ),
         optional("threads", words.some),
         optional("block", words.some_bytes, field="block_bytes"),

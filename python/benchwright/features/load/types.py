@@ -467,8 +467,8 @@ class HostResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def busy_share(self) -> float | None:
         """Share of its workers' time that they neither slept nor waited, from 0 to 1."""
-        busy = sum(one.busy_ns for one in self.workers)
-        whole = busy + sum(one.spun_ns + one.slept_ns for one in self.workers)
+        busy = sum(worker.busy_ns for worker in self.workers)
+        whole = busy + sum(worker.spun_ns + worker.slept_ns for worker in self.workers)
         return busy / whole if whole else None
 
 
@@ -514,7 +514,7 @@ class EngineResult(msgspec.Struct, frozen=True):
     @property
     def lost_hosts(self) -> tuple[HostResult, ...]:
         """The hosts without a result."""
-        return tuple(one for one in self.hosts if one.lost)
+        return tuple(host for host in self.hosts if host.lost)
 
     @property
     def all(self) -> KindResult:

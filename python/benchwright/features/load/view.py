@@ -301,12 +301,12 @@ def hosts_table(result: EngineResult, key: str = "load") -> TableBlock:
         rest = (counts.without_response, counts.intended) if counts else ()
         shown.append(_Timed(one, host_times(one), *rest))
     unit = _unit(shown)
-    rates = scale_of([one.achieved_rate_per_s for one in result.hosts], "/s", 5)
+    rates = scale_of([host.achieved_rate_per_s for host in result.hosts], "/s", 5)
     late = {
-        one.host: None
-        if one.all is None or one.all.issue_error_ns.p99 is None
-        else one.all.issue_error_ns.p99 / 1e9
-        for one in result.hosts
+        host.host: None
+        if host.all is None or host.all.issue_error_ns.p99 is None
+        else host.all.issue_error_ns.p99 / 1e9
+        for host in result.hosts
     }
     lateness = scale_of(late.values(), "s", 3)
     table = table_of(
@@ -347,7 +347,9 @@ def hosts_table(result: EngineResult, key: str = "load") -> TableBlock:
         "behind it",
     )
     return _noted(
-        table, result, *(visible(f"no result of {one.lost}") for one in result.lost_hosts)
+        table,
+        result,
+        *(visible(f"no result of {lost_host.lost}") for lost_host in result.lost_hosts),
     )
 
 

@@ -437,7 +437,7 @@ def kinds_of(filament: FilamentPlan) -> tuple[str, ...] | None:
     """Return the kinds of a filament's operations; None: a trace or a program decides."""
     match filament:
         case Files():
-            return tuple(step.kind for one in filament.chains for step in one.steps)
+            return tuple(step.kind for chain in filament.chains for step in chain.steps)
         case Tpcb():
             return ("read", "write", "flush")
         case Spc1():

@@ -109,7 +109,7 @@ def filament_forms(around: WorkloadContext) -> dict[str, Form]:
     access = access_keys(network=network)
     accessing = partial(_accessing, network=network, location=around.location)
     # Its delay can be a table.
-    trace = tuple(one for one in keys_of(TraceOptions) if one.key != "delay")
+    trace = tuple(key for key in keys_of(TraceOptions) if key.key != "delay")
     closed = partial(w.Closed, think=w.ConstantValue(0))
     sessions = partial(w.PartlyOpen, think=w.ConstantValue(0))
     follow = partial(w.Follow, every=1, delay=w.ConstantValue(0))
@@ -564,7 +564,7 @@ def read_filaments(
             file_size=None if files is None else files.tables.file_size,
         )
 
-    on_files = [one.values.get("type") == "files" for one in tables]
+    on_files = [table.values.get("type") == "files" for table in tables]
     # If the file set is wrong, that there is none need not be reported too.
     quiet = files is None and "files" in top
     read = [
@@ -581,7 +581,7 @@ def read_filaments(
     if several is not None and top.is_sound:
         named = _named_targets(several, used, filaments, tables, places)
     return WorkloadFile(
-        filaments=tuple(one for one in filaments if one is not None),
+        filaments=tuple(filament for filament in filaments if filament is not None),
         python=tuple(one for one in read if isinstance(one, PythonFilament)),
         target=named or target,
         run={},
@@ -650,7 +650,7 @@ def _targets_of(table: TomlTable, several: Mapping[str, r.OneTarget] | None) -> 
     for name, where in zip(names, at, strict=True):
         if name is not None and name not in several:
             _refuse_no_target(table, where, name, several)
-    known = tuple(dict.fromkeys(one for one in names if one in several))
+    known = tuple(dict.fromkeys(name for name in names if name in several))
     return tuple(one for one in known if one is not None)
 
 

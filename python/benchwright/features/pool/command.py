@@ -67,12 +67,12 @@ def print_status(arguments: argparse.Namespace) -> int:
     part = split_selector(Path(request.study))
     with contextlib.closing(Study.open_to_read(part.place)) as study:
         sessions = sessions_now(study)
-        with_pool = [one for one in sessions if stored_pool(one.info)]
+        with_pool = [session for session in sessions if stored_pool(session.info)]
         if part.session is None and with_pool:
             session = with_pool[-1]
         else:
             number = part.of(study).number
-            session = next(one for one in sessions if one.number == number)
+            session = next(session for session in sessions if session.number == number)
         state = pool_state(study, session, time.time_ns())
         if state is None:
             message = f"session {session.number} of {part.place} has no pool"

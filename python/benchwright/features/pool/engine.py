@@ -76,7 +76,7 @@ def clients_among(
         return None
     programs = common_directory()
     clients = tuple(
-        RemoteSettings(host=one, programs=programs, through=through, address=address_of(one))
-        for one in others
+        RemoteSettings(host=other, programs=programs, through=through, address=address_of(other))
+        for other in others
     )
     return GangClients(server_address=address_of(server), hosts=clients)

@@ -127,12 +127,12 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     def progress(self) -> PoolProgress:
         """How far the tasks are."""
         tally = PoolTally(self.record.planned)
-        for one in self.record.attempts.values():
+        for attempt in self.record.attempts.values():
             # What began before a crash runs no more.
-            if one.ended_ns or self.now_ns is not None:
-                tally.add(one)
+            if attempt.ended_ns or self.now_ns is not None:
+                tally.add(attempt)
         leases = self.record.leases.values()
-        running = sum(one.state is LeaseState.RUNNING for one in leases)
+        running = sum(lease.state is LeaseState.RUNNING for lease in leases)
         found = tally.progress(running or self.settings.gangs, self.now_ns or 0)
         if self.now_ns is None:
             return msgspec.structs.replace(found, left_s=None, at_most=False)
@@ -144,7 +144,7 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
         if self.now_ns is None:
             return {}
         attempts = self.record.attempts.values()
-        return {one.gang: one for one in attempts if not one.ended_ns}
+        return {attempt.gang: attempt for attempt in attempts if not attempt.ended_ns}
 
 
 def pool_state(study: Study, session: StoredSession, now_ns: int) -> PoolState | None:
@@ -178,9 +178,13 @@ def pool_document(study: str, session: int, status: str, state: PoolState) -> Po
         leases=entries(LeaseEntry, record.every_lease.values()),
         attempts=tuple(
             entry(
-                AttemptEntry, one, task=one.name, attempt=one.number, ended_ns=one.ended_ns or None
+                AttemptEntry,
+                attempt,
+                task=attempt.name,
+                attempt=attempt.number,
+                ended_ns=attempt.ended_ns or None,
             )
-            for one in record.attempts.values()
+            for attempt in record.attempts.values()
         ),
     )
 
@@ -216,7 +220,7 @@ def _words(text: str) -> Words:
 
 def _gangs_table(gangs: Sequence[GangEntry], now_ns: int | None, part: str = "") -> TableBlock:
     """Return a row for each gang; while the session runs, with the task that it runs."""
-    busy = scale_of([one.busy_ns / 1e9 for one in gangs], "s", 3)
+    busy = scale_of([gang.busy_ns / 1e9 for gang in gangs], "s", 3)
 
     def running(text: str) -> Words:
         return Words("" if now_ns is None else visible(one_line(text)) or ABSENT)
@@ -258,10 +262,10 @@ def _gangs_table(gangs: Sequence[GangEntry], now_ns: int | None, part: str = "")
 
 def _voids_table(attempts: Iterable[AttemptEntry], part: str = "") -> TableBlock:
     """Return the attempts that do not count, and the hosts with several of them."""
-    voids = [one for one in attempts if one.void is not None]
-    lasted_s = [max(0, (one.ended_ns or one.began_ns) - one.began_ns) / 1e9 for one in voids]
+    voids = [attempt for attempt in attempts if attempt.void is not None]
+    lasted_s = [max(0, (void.ended_ns or void.began_ns) - void.began_ns) / 1e9 for void in voids]
     scale = scale_of(lasted_s, "s", 3)
-    hosts = Counter(one.failed_host or one.hosts[0] for one in voids if one.hosts)
+    hosts = Counter(void.failed_host or void.hosts[0] for void in voids if void.hosts)
     repeated = [f"{one_line(host)} ({count})" for host, count in hosts.items() if count > 1]
     several = f" Hosts with several: {', '.join(repeated)}." if repeated else ""
     return table_of(
@@ -312,7 +316,7 @@ def pool_text(document: PoolDocument, state: PoolState, width: int | None = None
     gangs = plural(len(document.gangs), "gang")
     parts = "; ".join(progress_parts(state.progress))
     session = f"session {document.session} ({document.status})"
-    lost = [one for one in document.leases if one.ended is not None]
+    lost = [lease for lease in document.leases if lease.ended is not None]
     voids = _voids_table(document.attempts)
     return report_text(
         [f"{session}: {document.engine}, {gangs}; {parts}"],
@@ -331,8 +335,8 @@ def pool_sections(part: str, study: Study, session: StoredSession) -> tuple[Sect
     if state is None:
         return ()
     document = pool_document(str(study.path), session.number, session.status, state)
-    lost = any(one.ended is not None for one in document.leases)
-    again = len(document.leases) > len({one.gang for one in document.leases})
+    lost = any(lease.ended is not None for lease in document.leases)
+    again = len(document.leases) > len({lease.gang for lease in document.leases})
     tables = (
         _gangs_table(document.gangs, state.now_ns, part),
         _voids_table(document.attempts, part),

@@ -527,7 +527,7 @@ class SlurmEngine:
         with contextlib.suppress(BenchError):
             hosts = self._hosts_of(job)
             nodes = self._nodes(hosts)
-            states = {one: nodes.get(one, {}).get("State", "") for one in hosts}
+            states = {host: nodes.get(host, {}).get("State", "") for host in hosts}
             lost = [one for one, state in states.items() if state.startswith("DOWN")]
             silent = [one for one, state in states.items() if state.endswith("*")]
             return next(iter((*lost, *silent)), "")

@@ -69,16 +69,16 @@ def parts_of_attempts(attempts: Iterable[Attempt], *, is_here: bool) -> list[Mea
     """
     hosts: dict[str, tuple[str, ...]] = {}
     found = []
-    for one in attempts:
-        if one.is_recorded:
-            same = set(hosts.setdefault(one.gang, one.hosts)) == set(one.hosts)
+    for attempt in attempts:
+        if attempt.is_recorded:
+            same = set(hosts.setdefault(attempt.gang, attempt.hosts)) == set(attempt.hosts)
             found.append(
                 MeasuredPart(
-                    place=one.place,
-                    keys=tuple(prefix.removesuffix("/") for prefix in one.prefixes),
-                    gang=one.gang if same else f"{one.gang} on {', '.join(one.hosts)}",
-                    hosts=() if is_here else one.hosts,
-                    held_ns=one.ended_ns - one.began_ns,
+                    place=attempt.place,
+                    keys=tuple(prefix.removesuffix("/") for prefix in attempt.prefixes),
+                    gang=attempt.gang if same else f"{attempt.gang} on {', '.join(attempt.hosts)}",
+                    hosts=() if is_here else attempt.hosts,
+                    held_ns=attempt.ended_ns - attempt.began_ns,
                 )
             )
     return found

@@ -222,8 +222,8 @@ def wanted_events() -> Iterator[str]:
         yield f"syscalls/sys_enter_{call.name}"
     for name in (*TIMED_CALLS, *COUNTED_CALLS):
         yield f"syscalls/sys_enter_{name}"
-    for one in FILE_SYSTEM_POINTS:
-        yield f"{one.category}/{one.name}"
+    for file_system_point in FILE_SYSTEM_POINTS:
+        yield f"{file_system_point.category}/{file_system_point.name}"
     yield from (CACHE, THROTTLED, REQUESTS, *RING_EVENTS)
 
 

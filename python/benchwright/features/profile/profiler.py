@@ -289,7 +289,7 @@ def stored_stacks(profiles: Iterable[CpuProfile], study: Path) -> FoldedStacks:
 
     Raises OSError, or ValueError for a damaged file.
     """
-    files = sorted({one.folded for one in profiles if one.folded})
+    files = sorted({profile.folded for profile in profiles if profile.folded})
     together: Counter[Stack] = Counter()
     for file in files:
         together.update(read_folded(regular_bytes(study / file).decode(), file).counts)

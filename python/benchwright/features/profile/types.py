@@ -259,7 +259,7 @@ def transfers_of(characterized: Characterization, direction: Direction) -> tuple
 def latency_ns(latencies: tuple[LatencyCalls, ...], share: float) -> int | None:
     """Return within what time at least a share of the calls were done, as a power of two;
     None where it is not known."""
-    left = share * sum(one.calls for one in latencies)
+    left = share * sum(latency.calls for latency in latencies)
     for latency in latencies:
         left -= latency.calls
         if left <= 0:

@@ -128,7 +128,7 @@ class Services:
     def now(self, host: Host) -> str:
         """Return which of the default services run."""
         changes = self.plan(host, RequestedSetting(self.name)).changes
-        return ", ".join(one.item for one in changes) or "none of the usual services runs"
+        return ", ".join(change.item for change in changes) or "none of the usual services runs"
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Raise SettingRefused unless the item is the plain name of a service."""

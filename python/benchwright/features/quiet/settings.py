@@ -120,7 +120,7 @@ def _in_all(lists: Iterable[Sequence[str]]) -> list[str]:
 
 def _processors(host: Host, wish: RequestedSetting, wishes: Sequence[RequestedSetting]) -> str:
     online, told = cpus.online(host), "what is online"
-    if any(Smt().plan(host, one).changes for one in wishes if one.name == Smt.name):
+    if any(Smt().plan(host, wish).changes for wish in wishes if wish.name == Smt.name):
         # SMT is applied earlier and takes these CPUs offline.
         online, told = online - cpus.second_threads(host), f"{told} with smt off"
     missing = set(parse_cpu_list(",".join(wish.values))) - online

@@ -68,7 +68,7 @@ def rate_panel(stats: Sequence[NamedStat]) -> Panel:
         series = one.result.rate
         return over_time(one.name, series.bin_ns, series.operations, 1e9 / max(series.bin_ns, 1))
 
-    widths = sorted({one.result.rate.bin_ns for one in stats})
+    widths = sorted({stat.result.rate.bin_ns for stat in stats})
     bins = " and ".join(f"{width / 1e9:.4g} s" for width in widths)
     return Panel(
         title=f"Rate, in bins of {bins}",
@@ -106,7 +106,7 @@ def size_panel(stats: Sequence[NamedStat]) -> Panel:
     def buckets_of(one: NamedStat) -> tuple[SizeBucket, ...]:
         return () if one.result.sizes is None else one.result.sizes.buckets
 
-    sizes = sorted({b.up_to_bytes for one in stats for b in buckets_of(one)})
+    sizes = sorted({b.up_to_bytes for stat in stats for b in buckets_of(stat)})
     places = {size: float(place) for place, size in enumerate(sizes)}
     width = 0.8 / max(len(stats), 1)
 
@@ -143,7 +143,7 @@ def popularity_panel(stats: Sequence[NamedStat]) -> Panel:
         y = (*(top.accesses_share for top in found), 1.0)
         return PanelCurve(one.name, x, y, CurveForm.MARKED)
 
-    sampled = any(one.result.popularity.method == "sampled" for one in stats)
+    sampled = any(stat.result.popularity.method == "sampled" for stat in stats)
     curves = _curves(stats, tops)
     return Panel(
         title="Popularity" + (" (sampled)" if sampled else ""),
@@ -158,7 +158,7 @@ def popularity_panel(stats: Sequence[NamedStat]) -> Panel:
 
 def _counted(stats: Sequence[NamedStat]) -> str:
     """Return of what popularity and working set are: blocks, paths, or both."""
-    units = {one.result.popularity.block_bytes is None for one in stats}
+    units = {stat.result.popularity.block_bytes is None for stat in stats}
     return " and ".join("paths" if is_path else "blocks" for is_path in sorted(units))
 
 
@@ -166,7 +166,7 @@ def working_set_panel(stats: Sequence[NamedStat]) -> Panel:
     """Return the size of the working set since the start of the trace; of requests the number of
     different paths. Traces of block I/O and of requests have no common axis: the paths are
     not drawn beside blocks."""
-    paths = all(one.result.popularity.block_bytes is None for one in stats)
+    paths = all(stat.result.popularity.block_bytes is None for stat in stats)
 
     def touched(one: NamedStat) -> PanelCurve | None:
         working_set, block = one.result.working_set, one.result.popularity.block_bytes
@@ -250,7 +250,7 @@ def _cdf(
 
 
 def _missing(stats: Sequence[NamedStat], known: Callable[[TraceStatistics], bool]) -> str:
-    return "" if any(known(one.result) for one in stats) else "not in the trace"
+    return "" if any(known(stat.result) for stat in stats) else "not in the trace"
 
 
 # --------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def response_tests(
     tests = _by_load(trials, criteria)
     if not tests:
         return _relative(trials, found)
-    names = [(one, criterion_name(one)) for one in criteria]
+    names = [(criterion, criterion_name(criterion)) for criterion in criteria]
     named = (PlotComponent(one.key, text[:1].upper() + text[1:], one.unit) for one, text in names)
     return PlotGroup("", tests, tuple(named))
 
@@ -78,7 +78,7 @@ def _by_load(
     tests = []
     for (sample, rate), here in at_load.items():
         columns = [_column(criterion.key, here) for criterion in criteria]
-        enough = [one for one in columns if len(one.values) >= FEWEST_OF_PROBABILITY_PLOT]
+        enough = [column for column in columns if len(column.values) >= FEWEST_OF_PROBABILITY_PLOT]
         name = load_value_text(rate, in_users=here[0][1].probe.users is not None)
         if len(samples) > 1:
             name = f"{sample_text(sample)} {name}"

@@ -132,11 +132,11 @@ def _target_source(arguments: Namespace, kind: str, workload: str | None = None)
         raise InputError(wrong)
     # A default for other targets does not apply; a typed option was refused above.
     fields = targets.options_of(target) if target is not None else ()
-    others = {one.name for one in options_of(TargetOptions).values() if one.field}
+    others = {option.name for option in options_of(TargetOptions).values() if option.field}
     said = {
-        one.name: getattr(arguments, one.name)
-        for one in _target_options(arguments, with_defaults=True)
-        if one.name not in others or one.field in fields
+        target_option.name: getattr(arguments, target_option.name)
+        for target_option in _target_options(arguments, with_defaults=True)
+        if target_option.name not in others or target_option.field in fields
     }
     return target_source(said if workload is None else said | {"workload": workload})
 

@@ -49,7 +49,7 @@ def _next_to_answers(trials: Sequence[SearchTrial], answers: Answers) -> list[Pr
         profile_nearest_answer([trial for trial in trials if trial.sample == sample], answer)
         for sample, answer in answers.items()
     )
-    return [one for one in nearest_answers if one is not None]
+    return [nearest_answer for nearest_answer in nearest_answers if nearest_answer is not None]
 
 
 def _answer_lines(best: ProfileNearestAnswer) -> Iterator[str]:

@@ -279,7 +279,7 @@ class EngineGenerator:
         if self._interrupted or answer.result.interrupted:
             raise Interrupted
         if answer.result.lost_hosts:
-            why = "; ".join(one.lost for one in answer.result.lost_hosts)
+            why = "; ".join(lost_host.lost for lost_host in answer.result.lost_hosts)
             if hosts.are_of_gang:
                 raise HostError("host-lost", answer.result.lost_hosts[0].host, why)
             return failed_trial(load.probe, why)

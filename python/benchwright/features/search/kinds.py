@@ -107,7 +107,7 @@ class SearchKind:
         """Return the use of this machine in every trial, in order."""
         from benchwright.features.search.stored import search_trials_of
 
-        return [one.trial.use for one in search_trials_of(study, session.number)]
+        return [search_trial.trial.use for search_trial in search_trials_of(study, session.number)]
 
     def explained(self, study: Study, session: StoredSession) -> tuple[Explanation, ...]:
         """Return what limited each load."""
@@ -128,7 +128,9 @@ class SearchKind:
         from benchwright.features.search.stored import search_trials_of
 
         kind = session.info.kind
-        rates = [one.trial.rate for one in search_trials_of(study, session.number)]
+        rates = [
+            search_trial.trial.rate for search_trial in search_trials_of(study, session.number)
+        ]
         loads = f"{len(rates)} trials under load"
         if rates:
             lowest, highest = min(rates), max(rates)

@@ -59,13 +59,15 @@ def search_outcome(study: Study, session: StoredSession) -> SessionOutcome:
         figures = list(_ramp_figures(report))
     else:
         results = report.result.by_sample.values()
-        figures = [_peak_figures(one.sample, one.found, one.found.status) for one in results]
+        figures = [
+            _peak_figures(result.sample, result.found, result.found.status) for result in results
+        ]
     return SessionOutcome(
         status=report.status,
         detail=report.detail,
         subject=search_name(spec, request),
         answers=tuple(
-            _completed(one, measured_digest(spec, request)) for one in _answers_of(report)
+            _completed(answer, measured_digest(spec, request)) for answer in _answers_of(report)
         ),
         figures=tuple(figures),
         sentence=view.sentence(),
@@ -101,7 +103,7 @@ def _answers_of(report: PeakReport | RampReport | SurfaceReport) -> Iterator[Sam
         return
     if isinstance(report, PeakReport):
         criteria, peaks = report.criteria, [(report.sample, report.result)]
-        named = [("", one) for one in report.findings]
+        named = [("", finding) for finding in report.findings]
     else:
         criteria = report.goal.peak.criteria
         peaks = [(at, one.found) for at, one in report.result.by_sample.items()]

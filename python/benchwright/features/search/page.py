@@ -79,8 +79,8 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
         why_section(
             part,
             named_results(loads),
-            [one.trial.use for one in trials if one.trial.use is not None],
-            [one.trial.profile for one in trials if one.trial.profile is not None],
+            [trial.trial.use for trial in trials if trial.trial.use is not None],
+            [trial.trial.profile for trial in trials if trial.trial.profile is not None],
             study.path,
             noun="load",
         ),

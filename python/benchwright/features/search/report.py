@@ -26,9 +26,9 @@ def disturbed_loads(loads: Sequence[Explanation]) -> DisturbedLoads:
     """Return the causes of `bw why` that are warnings; a limit that a benchmark may intend to
     reach is a note and left out."""
     named = [
-        (one.name, cause)
-        for one in loads
-        for cause in one.causes
+        (load.name, cause)
+        for load in loads
+        for cause in load.causes
         if cause.severity is not Severity.NOTE
     ]
     if not named:
@@ -67,9 +67,9 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def load_s(self) -> float:
         """Time under load of its trials [s]."""
-        return sum(one.trial.lasted_s for one in self.trials)
+        return sum(trial.trial.lasted_s for trial in self.trials)
 
     @property
     def cost_s(self) -> float:
         """Time that its trials took [s]."""
-        return sum(one.trial.cost_s for one in self.trials)
+        return sum(trial.trial.cost_s for trial in self.trials)

@@ -347,7 +347,7 @@ class _PredictReader(OptionReader[SurfaceRequest]):
     def _whole(
         self, word: str, said: Mapping[str, str], factors: tuple[Factor, ...]
     ) -> Sample | None:
-        missing = [one.name for one in factors if one.name not in said]
+        missing = [factor.name for factor in factors if factor.name not in said]
         if missing:
             message = f"no level of {', '.join(missing)} is given"
             self.wrong("--predict", word, message, "a sample needs one level of each factor")

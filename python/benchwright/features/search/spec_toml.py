@@ -218,9 +218,9 @@ def _hosts(table: TomlTable, key: str) -> tuple[str, ...] | None:
 def _searched(table: TomlTable, key: str, workload: WorkloadFile) -> WorkloadFile | None:
     """Return a workload whose rate a search can set; else report why it cannot."""
     before = table.mistakes
-    for one in workload.filaments:
-        if not isinstance(one, w.Open | w.Files):
-            kind = one.__struct_config__.tag
+    for filament in workload.filaments:
+        if not isinstance(filament, w.Open | w.Files):
+            kind = filament.__struct_config__.tag
             message = f"{key}: a search cannot set the rate of a filament of type {kind}"
             table.refuse(table.at(key), message, "use filaments of type open or files")
     return workload if table.mistakes == before else None
@@ -797,7 +797,7 @@ def _peak(table: TomlTable) -> tuple[PeakRequest, PeakGoal | None]:
     reader = PeakReader(request)
     goal = reader.goal()
     place_mistakes(table, PeakRequest, reader.found, "spec-value")
-    if "confidence" in table and any(one.kind is ClaimKind.SLO for one in reader.claims()):
+    if "confidence" in table and any(claim.kind is ClaimKind.SLO for claim in reader.claims()):
         message = "the claim slo contains its confidence: slo:95%"
         table.refuse(table.at("confidence"), message)
     return request, goal

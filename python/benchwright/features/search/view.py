@@ -101,7 +101,7 @@ class SearchView(ABC, Generic[ReportT]):
 
     def named_findings(self) -> tuple[tuple[str, Finding], ...]:
         """Return the findings, each with the sample that it concerns; empty: all of them."""
-        return tuple(("", one) for one in self.report.findings)
+        return tuple(("", finding) for finding in self.report.findings)
 
     def text_tables(self) -> Iterable[TableBlock]:
         """Return the tables on a terminal."""
@@ -134,7 +134,7 @@ CellColumn = tuple[Column, Callable[[str, T], Cell]]
 
 def share_scale(shares: Iterable[float | None], digits: int = 3) -> Scale:
     """Return the scale of shares in per cent."""
-    scale = scale_of([None if one is None else 100 * one for one in shares], "%", digits)
+    scale = scale_of([None if share is None else 100 * share for share in shares], "%", digits)
     return msgspec.structs.replace(scale, size=scale.size / 100)
 
 
@@ -230,7 +230,7 @@ def trials_table(
     `most_values` together; `key` begins the keys of its numbers."""
     # A peak search may begin with a closed loop, which is at no rate; a ramp may have only closed
     # loops.
-    in_users = all(one.probe.users is not None for one in trials)
+    in_users = all(trial.probe.users is not None for trial in trials)
 
     def load(one: SearchTrial) -> float | None:
         return one.trial.rate if in_users or one.probe.users is None else None
@@ -246,18 +246,20 @@ def trials_table(
         loop = "" if in_users or users is None else f"{users} users, a closed loop"
         return ", ".join(filter(None, (one.probe.purpose, loop)))
 
-    sampled = len({one.sample for one in trials}) > 1
+    sampled = len({trial.sample for trial in trials}) > 1
     loads = scale_of(map(load, trials), "" if in_users else "/s", 5)
     rates = scale_of(map(offered, trials), "/s", 5)
-    times = scale_of([s for one in trials for s in (one.trial.lasted_s, one.trial.cost_s)], "s", 3)
+    times = scale_of(
+        [s for trial in trials for s in (trial.trial.lasted_s, trial.trial.cost_s)], "s", 3
+    )
     columns: list[CellColumn[SearchTrial]] = [
         count_column("Trial", "number", lambda one: one.number, "of its sample" if sampled else ""),
-        *([word_column("Sample", sample)] if len({one.sample for one in trials}) > 1 else []),
+        *([word_column("Sample", sample)] if len({trial.sample for trial in trials}) > 1 else []),
         figure_column("Users" if in_users else "Rate", "rate", load, loads),
         # No column if the generator does not report the offered rate.
         *(
             [figure_column("Offered", "offered", offered, rates, rank=2)]
-            if any(offered(one) is not None for one in trials)
+            if any(offered(trial) is not None for trial in trials)
             else []
         ),
         figure_column("Lasted", "lasted", lambda one: one.trial.lasted_s, times, rank=3),
@@ -286,10 +288,10 @@ def _value_columns(
         get = value_of(each.key)
         scale = criterion_scale(each, map(get, trials))
         yield figure_column(criterion_label(each), each.key, get, scale)
-    known = {one.key for one in criteria}
-    others = dict.fromkeys(name for one in trials for name in one.trial.values)
+    known = {criterion.key for criterion in criteria}
+    others = dict.fromkeys(name for trial in trials for name in trial.trial.values)
     room = max(0, most_values - len(criteria))
-    for name in [one for one in others if one not in known][:room]:
+    for name in [other for other in others if other not in known][:room]:
         get = value_of(name)
         yield figure_column(visible(name), name, get, scale_of(map(get, trials), ""))
 
@@ -297,7 +299,7 @@ def _value_columns(
 def late_column(get: Callable[[T], float | None], items: Sequence[T]) -> list[CellColumn[T]]:
     """Return the column of how late the generator was, with the decimals of the largest value; none
     if the generator does not say it."""
-    known = [late for one in items if (late := get(one)) is not None]
+    known = [late for item in items if (late := get(item)) is not None]
     if not known:
         return []
     note = "how late the generator came to its operations"

@@ -205,7 +205,7 @@ def _components(
     if request.components and components:
         return choose_components(request.components, components, wrong)
     if request.mode is PlotMode.NORMAL:
-        responses = tuple(one for one in components if one.name == RESPONSE_MEAN)
+        responses = tuple(component for component in components if component.name == RESPONSE_MEAN)
         if responses:
             return responses
     times = sorted((c for c in components if c.name in _TIMES), key=lambda c: _TIMES.index(c.name))
@@ -288,7 +288,7 @@ def _without_bar(plot: PlotData, point: PlotPoint, where: str) -> list[Finding]:
     if _MODES[plot.mode].bars != "median":
         return findings
     remedy = _remedy_for_median(point.n, plot.confidence)
-    return [msgspec.structs.replace(one, remedy=remedy) for one in findings]
+    return [msgspec.structs.replace(finding, remedy=remedy) for finding in findings]
 
 
 def _remedy_for_median(n: int, confidence: float) -> str:

@@ -519,14 +519,16 @@ def _draw_contours(axes: Axes, panel: Panel, grid: HeightGrid) -> None:
     at = (grid.x_at, grid.y_at, grid.heights)
     filled = axes.contourf(*at, levels=levels, cmap=_COLOURS, extend="both")
     lines = axes.contour(*at, levels=levels[1:-1:2], colors="white")
-    open_places = [(one.x, one.y, one.height) for one in grid.open_points]
+    open_places = [
+        (open_point.x, open_point.y, open_point.height) for open_point in grid.open_points
+    ]
     places = contour_label_places(lines.allsegs, [*grid.points, *open_places])
     if places:
         axes.clabel(lines, fontsize="x-small", fmt=_short_number, manual=places)
     bar = axes.figure.colorbar(filled, ax=axes)
     bar.ax.yaxis.set_major_formatter(lambda value, _: _short_number(value))
     texts = [(x, y, _short_number(height)) for x, y, height in grid.points]
-    texts += [(one.x, one.y, one.text) for one in grid.open_points]
+    texts += [(open_point.x, open_point.y, open_point.text) for open_point in grid.open_points]
     for marker, colour, size, name, points in (
         ("o", "white", 6, MEASURED_NAME, grid.points),
         ("X", _OPEN_COLOUR, 9, OPEN_NAME, open_places),
@@ -566,7 +568,7 @@ def contour_label_places(
     taken = [np.array([x, y]) for x, y, _ in points]
     places = []
     for segments in lines:
-        inner = [one[np.abs(one).max(axis=1) < _NEAR_EDGE] for one in segments]
+        inner = [segment[np.abs(segment).max(axis=1) < _NEAR_EDGE] for segment in segments]
         vertices = np.concatenate(inner) if inner else np.empty((0, 2))
         if not len(vertices):
             continue
@@ -616,11 +618,11 @@ def _draw_relief(axes: Any, panel: Panel, grid: HeightGrid) -> None:
     )
     if grid.points:
         axes.scatter(*zip(*grid.points, strict=True), color="black", s=12)
-    for one in grid.open_points:
-        if not low <= one.height <= high:
+    for open_point in grid.open_points:
+        if not low <= open_point.height <= high:
             continue  # A bound may be far above all colours; the contours show it.
         how = {"marker": "X", "color": _OPEN_COLOUR, "edgecolors": "black", "s": 36}
-        axes.scatter(one.x, one.y, one.height, **how)
+        axes.scatter(open_point.x, open_point.y, open_point.height, **how)
     most = max(len(panel.x.ticks), len(panel.y.ticks))
     _label_levels(axes, panel, step=-(-most // _FEW_TICKS))
     axes.zaxis.set_major_formatter(lambda value, _: _short_number(value))

@@ -41,7 +41,9 @@ _LOOKS: dict[Verdict | None, tuple[int, int]] = {
 def forest_sheet(comparison: ComparisonResult, metric_name: Callable[[str], str] = str) -> Sheet:
     """Return the ratios of all candidates, those of one metric together; `metric_name` returns
     the text for a metric."""
-    verdicts = [one for one in comparison.verdicts if finite(one.ratio.value) is not None]
+    verdicts = [
+        verdict for verdict in comparison.verdicts if finite(verdict.ratio.value) is not None
+    ]
     rows = {id(one): float(at) for at, one in enumerate(verdicts)}
     curves = []
     for verdict, (colour, shape) in _LOOKS.items():
@@ -69,7 +71,7 @@ def forest_sheet(comparison: ComparisonResult, metric_name: Callable[[str], str]
     marks = [LevelLine("", 1.0)]
     if null is not None:
         curves.append(null)
-    if any(one.verdict is Verdict.EQUIVALENT for one in verdicts):
+    if any(verdict.verdict is Verdict.EQUIVALENT for verdict in verdicts):
         marks += [LevelLine("", 1 / (1 + margin)), LevelLine("", 1 + margin)]
     ends = [
         end
@@ -79,7 +81,7 @@ def forest_sheet(comparison: ComparisonResult, metric_name: Callable[[str], str]
         if end is not None and end > 0
     ]
     wide = bool(ends) and max(ends) > _WIDE * min(ends)
-    names = (_row_name(one, comparison, metric_name) for one in verdicts)
+    names = (_row_name(verdict, comparison, metric_name) for verdict in verdicts)
     panel = Panel(
         "",
         PanelAxis("", ticks=named_ticks(names)),
@@ -97,7 +99,7 @@ def _row_name(
 ) -> str:
     """Return the candidate, the metric, or both, whichever differ."""
     candidates = len(comparison.arms) > 2
-    metrics = len({one.metric for one in comparison.verdicts}) > 1
+    metrics = len({verdict.metric for verdict in comparison.verdicts}) > 1
     if metrics and not candidates:
         return metric_name(verdict.metric)
     if not metrics:

@@ -162,7 +162,7 @@ def fitted_style(sheet: Sheet, style: ChartStyle) -> ChartStyle:
     """Return the style with a page, or panels, as large as the sheet needs. Only rows of names
     make it smaller: a page with one of them would be empty."""
     line_in = _LINE * style.fontsize_pt
-    names = max(0 if one.sideways else len(one.x.ticks) for one in sheet.panels)
+    names = max(0 if panel.sideways else len(panel.x.ticks) for panel in sheet.panels)
     width = names * _NAME_LINES * line_in + _AROUND_IN
     rows = max(map(_rows, sheet.panels))
     height = max(rows * _ROW_LINES * line_in, _ROWS_IN) if rows else 0.0

@@ -60,7 +60,7 @@ def title_of(test: TestResult) -> str:
 
 def stated_of(test: TestResult) -> dict[str, Summary]:
     """Return the estimates of quantities without values, as another tool's file states them."""
-    return {one.name: one for one in test.summaries if one.name not in test.columns}
+    return {summary.name: summary for summary in test.summaries if summary.name not in test.columns}
 
 
 def components_of(groups: Iterable[PlotGroup]) -> tuple[PlotComponent, ...]:

@@ -483,7 +483,7 @@ def described(panel: Panel) -> str:
             ends = (_height_text(end, panel.grid) for end in (min(known), max(known)))
             sentences.append(f"Values from {' to '.join(ends)}.")
         if panel.grid.open_points:
-            texts = [one.text for one in panel.grid.open_points]
+            texts = [open_point.text for open_point in panel.grid.open_points]
             sentences.append(f"{OPEN_NAME.capitalize()}: {', '.join(texts)}.")
     named = [c for c in panel.curves if any(value is not None for value in c.y)]
     for curve in named[:_MOST_CURVES_DESCRIBED]:
@@ -808,7 +808,9 @@ def _contours(grid: HeightGrid, frame: _Frame) -> Iterator[str]:
             title = _title(f"above {_height_text(level, grid)}")
             yield _closed("path", f'class="h{heat}" d="{path}"', title)
     texts = [(x, y, _height_text(height, grid), True) for x, y, height in grid.points]
-    texts += [(one.x, one.y, one.text, False) for one in grid.open_points]
+    texts += [
+        (open_point.x, open_point.y, open_point.text, False) for open_point in grid.open_points
+    ]
     for place, (x, y, text, measured) in enumerate(texts):
         across, up = frame.at(x, y)
         yield _map_marker(across, up, text, measured=measured)

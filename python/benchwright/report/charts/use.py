@@ -81,7 +81,8 @@ def use_panel(slices: Sequence[BusySlice]) -> Panel:
         edges.append(end)
     heights = tuple(
         tuple(
-            math.nan if one is None else min(one.shares.get(name, math.nan), 1.0) for one in columns
+            math.nan if column is None else min(column.shares.get(name, math.nan), 1.0)
+            for column in columns
         )
         for name in names
     )

@@ -51,11 +51,11 @@ def numbered(tests: Iterable[TestResult]) -> list[TestResult]:
     the second `sleep` is `sleep#2`."""
     seen: Counter[str] = Counter()
     result = []
-    for one in tests:
-        seen[one.name] += 1
-        number = seen[one.name]
-        name = one.name if number == 1 else f"{one.name}#{number}"
-        result.append(msgspec.structs.replace(one, name=name))
+    for test in tests:
+        seen[test.name] += 1
+        number = seen[test.name]
+        name = test.name if number == 1 else f"{test.name}#{number}"
+        result.append(msgspec.structs.replace(test, name=name))
     return result
 
 
@@ -64,18 +64,18 @@ _DURATIONS = ("elapsed", "user", "system", "cpu_time")
 
 def negative_times(tests: Iterable[TestResult]) -> Iterator[str]:
     """Yield what is wrong with each time below 0, with its test and trial."""
-    for one in tests:
+    for test in tests:
         stated = (
-            ("", stat.name, value) for stat in one.summaries for value in (stat.mean, stat.median)
+            ("", stat.name, value) for stat in test.summaries for value in (stat.mean, stat.median)
         )
         measured = (
             (f", trial {block.epoch}", name, value)
-            for block in one.blocks
+            for block in test.blocks
             for name, value in block.values.items()
         )
         for trial, name, value in (*stated, *measured):
             if name in _DURATIONS and value < 0:
-                yield f"{name} of {one.name!r}{trial} is {value:g} s: a time is not below 0"
+                yield f"{name} of {test.name!r}{trial} is {value:g} s: a time is not below 0"
 
 
 class NotRead:

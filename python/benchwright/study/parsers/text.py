@@ -336,7 +336,9 @@ class _CsvTable:
         for name in numbers:
             if not _STATUS_NAME.search(name):
                 continue
-            found = {block.values.get(name) for one in self._tests.values() for block in one.blocks}
+            found = {
+                block.values.get(name) for test in self._tests.values() for block in test.blocks
+            }
             if None in found or not found <= {*_HTTP_STATUS}:
                 continue
             if not found & {*_HTTP_SUCCESS} and not all(map(_is_error, found)):
@@ -351,7 +353,7 @@ class _CsvTable:
             return []
         found = []
         for name in self._texts.names:
-            of_tests = [[row.get(name, "") for row in one.texts] for one in self._tests.values()]
+            of_tests = [[row.get(name, "") for row in test.texts] for test in self._tests.values()]
             texts = [text for of_test in of_tests for text in of_test]
             is_setting = name not in numbers and all(texts) and not any(map(_QUANTITY.match, texts))
             if is_setting and any(len({*of_test}) > 1 for of_test in of_tests):

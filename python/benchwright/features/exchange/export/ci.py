@@ -50,8 +50,8 @@ def junit(view: ExportView) -> Exported:
     error of its own: what it did not run has not passed. The time of a test is what its trials
     took.
     """
-    suites = [comparison_suite(one, view.findings) for one in view.comparisons]
-    arms = {name for one in view.comparisons for name in one.arms}
+    suites = [comparison_suite(comparison, view.findings) for comparison in view.comparisons]
+    arms = {name for comparison in view.comparisons for name in comparison.arms}
     tests = [test for test in view.tests if test.name not in arms]
     if tests or not suites:
         cases = [_case(view, test) for test in tests]
@@ -124,7 +124,7 @@ def _case(view: ExportView, test: ExportTest) -> ElementTree.Element:
     elif test.state != "answered":
         add_child(case, "error", test.reason)
     lines = [_figure_line(metric) for metric in test.metrics]
-    grave = [one for one in test.findings if one.severity is Severity.SERIOUS]
+    grave = [finding for finding in test.findings if finding.severity is Severity.SERIOUS]
     text = "".join(f"{line}\n" for line in lines) + finding_lines(grave)
     if text:
         add_child(case, "system-out", text=text)

@@ -92,7 +92,7 @@ def hlog(view: ExportView) -> Exported:
 
 def _has_intervals(result: EngineResult) -> bool:
     intervals = result.intervals
-    return bool(intervals) and all(one.response_hdr is not None for one in intervals)
+    return bool(intervals) and all(interval.response_hdr is not None for interval in intervals)
 
 
 def _log_lines(result: EngineResult, start_ns: int) -> Iterator[str]:
@@ -101,9 +101,9 @@ def _log_lines(result: EngineResult, start_ns: int) -> Iterator[str]:
         response = result.all.response_ns
         yield _log_line(start_ns, result.elapsed_ns, response.max, response.hdr)
         return
-    for one in result.intervals:
-        begin = start_ns + one.start_ns
-        yield _log_line(begin, one.length_ns, one.response_ns_max, one.response_hdr)
+    for interval in result.intervals:
+        begin = start_ns + interval.start_ns
+        yield _log_line(begin, interval.length_ns, interval.response_ns_max, interval.response_hdr)
 
 
 def _log_line(start_ns: int, length_ns: int, longest_ns: int | None, hdr: str | None) -> str:
@@ -146,7 +146,7 @@ def _hgrm_text(loads: Sequence[ExportLoad], name: str, *, label: bool = False) -
     times = [one.response_ns for one in found if one is not None]
     histogram = histogram_of(loads, name, "response_ns", label=label)
     mean, sd = _moments(times)
-    longest = max(one.max or 0 for one in times)
+    longest = max(time.max or 0 for time in times)
     lines = [
         "       Value     Percentile TotalCount 1/(1-Percentile)",
         "",
@@ -164,7 +164,7 @@ def histogram_of(
     """Return the histogram of a time (`response_ns`, `service_ns`) over all loads, of a kind of
     operation or of a label."""
     parts = (load.part(name, label=label) for load in loads)
-    found = [getattr(one, times).hdr for one in parts if one is not None]
+    found = [getattr(part, times).hdr for part in parts if part is not None]
     return merged([decode_histogram(hdr) for hdr in found if hdr])
 
 
@@ -187,11 +187,11 @@ def _distribution(histogram: Histogram, longest_ns: int) -> Iterator[str]:
 
 def _moments(times: Sequence[TimeDistribution]) -> tuple[float, float]:
     """Return mean and standard deviation of all values together [ns]."""
-    total = sum(one.count for one in times)
-    mean = sum(one.count * (one.mean or 0.0) for one in times) / total
+    total = sum(time.count for time in times)
+    mean = sum(time.count * (time.mean or 0.0) for time in times) / total
     squares = sum(
-        (one.count - 1) * (one.sd or 0.0) ** 2 + one.count * ((one.mean or 0.0) - mean) ** 2
-        for one in times
-        if one.count
+        (time.count - 1) * (time.sd or 0.0) ** 2 + time.count * ((time.mean or 0.0) - mean) ** 2
+        for time in times
+        if time.count
     )
     return mean, math.sqrt(squares / (total - 1)) if total > 1 else 0.0

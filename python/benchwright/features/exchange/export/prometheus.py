@@ -54,7 +54,7 @@ class _Family(msgspec.Struct):
 def prometheus(view: ExportView) -> Exported:
     """Return a file for the textfile collector: `*.prom`."""
     families = _families(view, "prometheus")
-    text = "".join(line + "\n" for one in families for line in _lines(one))
+    text = "".join(line + "\n" for family in families for line in _lines(family))
     return Exported(text, _shown(view), why=_UNKNOWN)
 
 
@@ -70,7 +70,7 @@ _UNKNOWN = "its value is unknown"
 def _shown(view: ExportView) -> dict[str, list[str]]:
     """Return what has a sample: figures, and of a test without one the number of its trials."""
     return {
-        test.name: [one.name for one in test.metrics if _bounds(one)]
+        test.name: [metric.name for metric in test.metrics if _bounds(metric)]
         for test in view.tests
         if test.metrics or test.trials
     }
@@ -215,13 +215,13 @@ def _histogram(
     ]
     total = float(histogram.total)
     samples.append(({**labels, "le": "+Inf"}, total))
-    whole_s = sum(one.count * (one.mean or 0.0) for one in parts) / 1e9
+    whole_s = sum(part.count * (part.mean or 0.0) for part in parts) / 1e9
     samples += [(labels, whole_s), (labels, total)]
     return samples, ["_bucket"] * (len(_LIMITS_S) + 1) + ["_sum", "_count"]
 
 
 def _labels_of(view: ExportView, name: str) -> dict[str, str]:
-    test = next((one for one in view.tests if one.name == name), None)
+    test = next((test for test in view.tests if test.name == name), None)
     return {"test": name} if test is None else _labels(test)
 
 
@@ -279,10 +279,10 @@ def _course(
     result: EngineResult, value_of: Callable[[IntervalResult], float | None]
 ) -> Iterator[tuple[float, float]]:
     """Yield the end of each interval that has the value [s since 1970], and the value."""
-    for one in result.intervals:
-        value = value_of(one)
-        if value is not None and one.length_ns:
-            end_ns = result.started_ns + one.start_ns + one.length_ns
+    for interval in result.intervals:
+        value = value_of(interval)
+        if value is not None and interval.length_ns:
+            end_ns = result.started_ns + interval.start_ns + interval.length_ns
             yield end_ns / 1e9, value
 
 
@@ -295,16 +295,16 @@ def _about_session(view: ExportView) -> Iterator[_Family]:
         "version": view.version,
     }
     counted = [
-        (_labels(test), float(sum(one.counts for one in test.trials)))
+        (_labels(test), float(sum(trial.counts for trial in test.trials)))
         for test in view.tests
         if test.trials
     ]
     failed = [
-        (_labels(test), float(sum(not one.ok for one in test.trials)))
+        (_labels(test), float(sum(not trial.ok for trial in test.trials)))
         for test in view.tests
         if test.trials
     ]
-    severities = Counter(str(one.severity) for one in view.findings)
+    severities = Counter(str(finding.severity) for finding in view.findings)
     yield _Family("bw_session", "", "The session, always 1.", [(session, 1.0)])
     yield _Family(
         "bw_session_start_time_seconds",

@@ -145,7 +145,10 @@ def perfherder(view: ExportView) -> Exported:
     tests = measured_tests(view, "perfherder")
     document = {"framework": {"name": "benchwright"}, "suites": [_suite(test) for test in tests]}
     line = msgspec.json.encode(document).decode()
-    has = {test.name: [one.name for one in test.metrics if _fits_perfherder(one)] for test in tests}
+    has = {
+        test.name: [metric.name for metric in test.metrics if _fits_perfherder(metric)]
+        for test in tests
+    }
     return Exported(f"PERFHERDER_DATA: {line}\n", has, why="values above 1e12 are invalid there")
 
 
@@ -239,8 +242,8 @@ def _otava_csv(
     for view, test in sorted(points, key=lambda point: point[0].started_ns):
         when = f"{moment(view.started_ns):%Y-%m-%d %H:%M:%S} +0000"
         commit = view.facts.get("git.commit", "")
-        figures = {one.name: one.base_value for one in test.metrics}
-        values = [figures[one.name] for one in columns.values()]
+        figures = {metric.name: metric.base_value for metric in test.metrics}
+        values = [figures[column.name] for column in columns.values()]
         rows.append([when, commit, f"{view.study}@{view.session}", *values])
     return csv_of_rows(rows)
 
@@ -266,7 +269,7 @@ def _columns(metrics: Sequence[ExportMetric]) -> dict[str, ExportMetric]:
     """Return the metrics by their columns, of which none has the name of another column."""
     names = (
         f"metric {name}" if name in ("time", "commit", "session", "branch") else name
-        for name in (one.base_name for one in metrics)
+        for name in (metric.base_name for metric in metrics)
     )
     return dict(zip(distinct(names), metrics, strict=True))
 

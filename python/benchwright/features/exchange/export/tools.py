@@ -80,7 +80,7 @@ def _timed_tests(view: ExportView, form: str) -> list[ExportTest]:
 
 def _timed(test: ExportTest) -> list[ExportTrial]:
     """Return the trials that count and have an elapsed time."""
-    return [one for one in test.trials if one.counts and "elapsed" in one.values]
+    return [trial for trial in test.trials if trial.counts and "elapsed" in trial.values]
 
 
 def _values(trials: Sequence[ExportTrial], name: str) -> list[float]:
@@ -201,11 +201,11 @@ def benchfmt(view: ExportView) -> Exported:
 
 def _go_lines(test: ExportTest, name: str, units: Mapping[str, str]) -> Iterator[str]:
     rows = [trial.values for trial in test.trials if trial.counts]
-    for row in rows or [{one.name: one.estimate.value for one in test.metrics}]:
+    for row in rows or [{metric.name: metric.estimate.value for metric in test.metrics}]:
         values = [
-            f"{one.base.of(row[one.name])!r} {units[one.name]}"
-            for one in test.metrics
-            if one.name in row
+            f"{metric.base.of(row[metric.name])!r} {units[metric.name]}"
+            for metric in test.metrics
+            if metric.name in row
         ]
         if values:
             yield f"{name} 1 {' '.join(values)}"
@@ -280,7 +280,7 @@ def _jmh_entry(test: ExportTest, name: str) -> dict[str, Any]:
         # JMH has no name of the primary metric.
         entry["bwMetric"] = main.name
     entry["primaryMetric"] = _jmh_metric(main)
-    entry["secondaryMetrics"] = {one.name: _jmh_metric(one) for one in others}
+    entry["secondaryMetrics"] = {other.name: _jmh_metric(other) for other in others}
     return entry
 
 
@@ -347,7 +347,10 @@ def google_benchmark(view: ExportView) -> Exported:
     document = {"context": context, "benchmarks": entries}
     shown = {name: one for test in tests for name, one in _google_counters(test).items()}
     has = {
-        test.name: {"elapsed", *(one.name for one in _google_counters(test).values())}
+        test.name: {
+            "elapsed",
+            *(google_counter.name for google_counter in _google_counters(test).values()),
+        }
         & _measured(test)
         for test in tests
     }
@@ -371,7 +374,7 @@ _GOOGLE_MEMBERS = (
 
 def _google_counters(test: ExportTest) -> dict[str, ExportMetric]:
     """Return the metrics that are counters by their names in the file, which no other member has."""
-    found = [one for one in test.metrics if one.name not in _GOOGLE_TIMES]
+    found = [metric for metric in test.metrics if metric.name not in _GOOGLE_TIMES]
     names = distinct((*_GOOGLE_MEMBERS, *(one.base_name for one in found)))
     return dict(zip(names[len(_GOOGLE_MEMBERS) :], found, strict=True))
 

@@ -114,7 +114,7 @@ class ExportTest(msgspec.Struct, frozen=True, kw_only=True):
 
     def metric(self, name: str) -> ExportMetric | None:
         """Return the metric of this name; None if the test does not have it."""
-        return next((one for one in self.metrics if one.name == name), None)
+        return next((metric for metric in self.metrics if metric.name == name), None)
 
 
 class ExportLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +201,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 def figures_of(tests: Iterable[ExportTest]) -> dict[str, list[str]]:
     """Return the tests with all of their metrics, as `Exported.has`."""
-    return {test.name: [one.name for one in test.metrics] for test in tests}
+    return {test.name: [metric.name for metric in test.metrics] for test in tests}
 
 
 def tests_of(view: ExportView, loads: Iterable[str]) -> dict[str, list[str]]:
@@ -223,7 +223,7 @@ def with_left_out(exported: Exported, view: ExportView) -> Exported:
         there = exported.has.get(test.name)
         if there is None:
             continue
-        names = tuple(one.name for one in test.metrics if one.name not in there)
+        names = tuple(metric.name for metric in test.metrics if metric.name not in there)
         if names:
             of_names.setdefault(names, []).append(test.name)
     for names, tests in of_names.items():
@@ -238,7 +238,7 @@ _MOST_NAMED = 3
 
 
 def _why_left_out(test: ExportTest, exported: Exported) -> str:
-    if test.trials and not any(one.counts for one in test.trials):
+    if test.trials and not any(trial.counts for trial in test.trials):
         return "no trial of it counts"
     return exported.why if test.metrics and exported.why else "it has no value"
 

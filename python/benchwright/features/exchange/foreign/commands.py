@@ -34,8 +34,8 @@ def _is_hyperfine(value: Any) -> bool:
     return (
         isinstance(results, list)
         and bool(results)
-        and all(is_object(one, "command", "mean") for one in results)
-        and any(is_object(one, key) for one in results for key in ("times", "user"))
+        and all(is_object(result, "command", "mean") for result in results)
+        and any(is_object(result, key) for result in results for key in ("times", "user"))
     )
 
 
@@ -44,15 +44,15 @@ def _is_hyperfine_2(value: Any) -> bool:
     return (
         is_object(value, "schema_version", "primary_metric", "results")
         and isinstance(results, list)
-        and all(is_object(one, "command", "measurements") for one in results)
+        and all(is_object(result, "command", "measurements") for result in results)
     )
 
 
 def _hyperfine_2(document: Node) -> list[TestResult]:
     """Return one test for each command of version 2.0, whose runs have all quantities."""
     results = list(document["results"].elements())
-    names = Counter(_name_of(one) for one in results)
-    return [_command_of_2(one, names) for one in results]
+    names = Counter(_name_of(result) for result in results)
+    return [_command_of_2(result, names) for result in results]
 
 
 def _name_of(result: Node) -> str:
@@ -124,8 +124,8 @@ def _command_of_2(result: Node, names: Counter[str]) -> TestResult:
 def _hyperfine(document: Node) -> list[TestResult]:
     """Return one test for each command. Its CPU times are means, without values."""
     results = list(document["results"].elements())
-    names = Counter(one["command"].text() for one in results)
-    return [_hyperfine_command(one, names) for one in results]
+    names = Counter(result["command"].text() for result in results)
+    return [_hyperfine_command(result, names) for result in results]
 
 
 def _hyperfine_command(result: Node, names: Counter[str]) -> TestResult:

@@ -70,13 +70,13 @@ def _is_jmh(value: Any) -> bool:
 
 def _jmh(document: Node) -> list[TestResult]:
     results = list(document.elements())
-    names = Counter(one["benchmark"].text() for one in results)
+    names = Counter(result["benchmark"].text() for result in results)
     stated: dict[str, dict[str, set[str]]] = {}
     for one in results:
         own = stated.setdefault(one["benchmark"].text(), {})
         for key in _JMH_LEVELS:
             own.setdefault(key, set()).add(one[key].text())
-    return [_jmh_benchmark(one, names, stated) for one in results]
+    return [_jmh_benchmark(result, names, stated) for result in results]
 
 
 def _jmh_benchmark(
@@ -133,7 +133,7 @@ def _jmh_benchmark(
 def _jmh_settings(result: Node) -> Pairs:
     facts = facts_of(result, *_JMH_SETTINGS)
     if result.has("jvmArgs"):
-        arguments = [one.text() for one in result["jvmArgs"].elements()]
+        arguments = [element.text() for element in result["jvmArgs"].elements()]
         facts["jvmArgs"] = " ".join(arguments)
     return tuple(facts.items())
 
@@ -162,7 +162,7 @@ def _jmh_stated(name: str, metric: Node, unit: BaseUnit) -> Summary:
     for fork in metric["rawDataHistogram"].elements():
         for iteration in fork.elements():
             for pair in iteration.elements():
-                count += sum(one.count() for one in list(pair.elements())[1:2])
+                count += sum(element.count() for element in list(pair.elements())[1:2])
     return stated(
         name,
         unit.unit,
@@ -249,9 +249,9 @@ def _google(document: Node) -> list[TestResult]:
     machine = stated_machine(_google_machine(context))
     tests = (_google_test(key[0], group, origin) for key, group in groups.items())
     return [
-        msgspec.structs.replace(one, machine=machine)
-        for one in tests
-        if one.blocks or one.summaries
+        msgspec.structs.replace(test, machine=machine)
+        for test in tests
+        if test.blocks or test.summaries
     ]
 
 
@@ -259,8 +259,8 @@ def _google_machine(context: Node) -> dict[str, str]:
     """Return the facts of the context; the frequency, which can be that of the moment, to 100 MHz."""
     frequency = context["mhz_per_cpu"].number()
     caches = (
-        f"L{one['level'].text()} {one['type'].text()} {one['size'].text()}"
-        for one in context["caches"].elements()
+        f"L{element['level'].text()} {element['type'].text()} {element['size'].text()}"
+        for element in context["caches"].elements()
     )
     return facts_of(context, *_GOOGLE_FACTS) | {
         CPUS: context["num_cpus"].text(),
@@ -420,7 +420,10 @@ class _CriterionParser:
         """Return whether the path is a directory with criterion's results, or a file of
         cargo-criterion's lines."""
         if path.is_dir():
-            return any((one / "estimates.json").is_file() for one in _criterion_places(path))
+            return any(
+                (criterion_place / "estimates.json").is_file()
+                for criterion_place in _criterion_places(path)
+            )
         return head.lstrip().startswith(_EVENT) and path.is_file()
 
     def read(self, path: Path) -> list[TestResult]:
@@ -522,7 +525,7 @@ def _criterion_sample(sample: Node) -> tuple[Sequence[float | None], Sequence[fl
     """Return the iterations and the times of each sample: two arrays in versions before 0.3.3,
     members of an object since then."""
     if isinstance(sample.value, list):
-        both = [one.numbers() for one in sample.elements()]
+        both = [element.numbers() for element in sample.elements()]
     else:
         both = [sample[key].numbers() for key in ("iters", "times")]
     if len(both) != 2 or len(both[0]) != len(both[1]) or 0 in both[0]:
@@ -594,7 +597,7 @@ def _criterion_event(event: Node) -> TestResult:
         # cargo-criterion does not write the confidence of its intervals.
         estimates[key] = (node["estimate"].number(), *ends, math.nan)
     summaries = tuple(_criterion_stated(estimates, unit.factor, has_values=bool(blocks)))
-    names = dict.fromkeys((ELAPSED, *(one.name for one in summaries)))
+    names = dict.fromkeys((ELAPSED, *(summary.name for summary in summaries)))
     return TestResult(
         name=event["id"].text("benchmark"),
         blocks=blocks,

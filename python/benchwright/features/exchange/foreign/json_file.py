@@ -307,7 +307,7 @@ class Node:
 
     def numbers(self) -> list[float | None]:
         """Return the numbers of an array; None for those that are absent."""
-        return [one.number() for one in self.elements()]
+        return [element.number() for element in self.elements()]
 
     def required(self, what: str) -> bool:
         """Return whether there is a value; record a mistake if not."""

@@ -106,7 +106,7 @@ def _fio(document: Node) -> list[TestResult]:
         run = _RunValues(job.problems)
         main: list[str] = []
         for direction, figures in job.members():
-            known = any(is_object(figures.value, one) for one in _FIO_FIGURES)
+            known = any(is_object(figures.value, fio_figure) for fio_figure in _FIO_FIGURES)
             if known or direction in _FIO_DIRECTIONS:
                 main += _fio_direction(run, direction, figures)
         for name in ("usr_cpu", "sys_cpu"):
@@ -171,7 +171,7 @@ def _fio_direction(run: _RunValues, direction: str, figures: Node) -> list[str]:
     """Add the figures of one direction, if it has any operation. Return the names of those that a
     comparison judges, as far as fio states them: the rate, and the mean and a high percentile of
     the latency."""
-    if not any(figures[one].number() for one in _FIO_FIGURES):
+    if not any(figures[fio_figure].number() for fio_figure in _FIO_FIGURES):
         return []
     run.add(f"{direction}_iops", figures["iops"].number(), "1/s", "higher")
     size = figures["bw_bytes"].number()
@@ -243,7 +243,7 @@ def _fio_document(path: Path) -> Any:
         text = read_mixed_text(path)
         if FIO_MARK.decode() not in text:
             raise
-        found = [one for one in parse_documents(text) if _is_fio(one)]
+        found = [document for document in parse_documents(text) if _is_fio(document)]
         if not found:
             raise
     problems = Problems(path, FIO.name, FIO.hint)
@@ -322,7 +322,7 @@ def _is_k6(value: Any) -> bool:
         isinstance(metrics, dict)
         and bool(metrics)
         and ("root_group" in value or _is_counter(metrics.get("iterations")))
-        and all(isinstance(one, dict) for one in metrics.values())
+        and all(isinstance(metric, dict) for metric in metrics.values())
     )
 
 

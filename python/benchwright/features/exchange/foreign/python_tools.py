@@ -95,7 +95,7 @@ def _is_pyperf(value: Any) -> bool:
     benchmarks = value.get("benchmarks") if isinstance(value, dict) else None
     if not isinstance(benchmarks, list):
         return False
-    runs = [one["runs"] for one in benchmarks if is_object(one, "runs")]
+    runs = [benchmark["runs"] for benchmark in benchmarks if is_object(benchmark, "runs")]
     # mitata has `runs` too.
     return len(runs) == len(benchmarks) and any(
         is_object(run, key)
@@ -318,7 +318,7 @@ class _AsvParser:
         problems = Problems(path, self.name, _ASV_HINT)
         newest = _newest(_asv_commits(path, problems))
         tests = [_with_value(one, problems) for commit in newest for one in commit]
-        return problems.results([one for one in tests if one is not None])
+        return problems.results([test for test in tests if test is not None])
 
     def history(self, path: Path) -> list[TestResult]:
         """Return the tests of every commit. One that failed is among them, and one that was skipped
@@ -351,7 +351,7 @@ def _newest(commits: Iterable[tuple[tuple[str, str], list[TestResult]]]) -> list
     """Return the tests of the newest commit of each machine and environment."""
     newest: dict[tuple[str, str], tuple[int, list[TestResult]]] = {}
     for place, tests in commits:
-        when = max((one.origin.order_ns or 0 for one in tests if one.origin), default=0)
+        when = max((test.origin.order_ns or 0 for test in tests if test.origin), default=0)
         before = newest.get(place)
         if before is None or when >= before[0]:
             newest[place] = (when, tests)
@@ -419,7 +419,7 @@ def _asv_benchmarks(file: Path) -> dict[str, Any]:
 
 
 def _asv(document: Node, benchmarks: dict[str, Any]) -> list[TestResult]:
-    columns = [one.text() for one in document["result_columns"].elements()]
+    columns = [element.text() for element in document["result_columns"].elements()]
     origin = FileOrigin(
         tool="asv",
         commit=commit_text(document["commit_hash"]),
@@ -440,8 +440,8 @@ def _asv(document: Node, benchmarks: dict[str, Any]) -> list[TestResult]:
         for column, by_name in _ASV_FORMER.items():
             row.setdefault(column, document[by_name][name])
         tests += (
-            msgspec.structs.replace(one, machine=machine)
-            for one in _asv_tests(name, row, described, origin)
+            msgspec.structs.replace(asv_test, machine=machine)
+            for asv_test in _asv_tests(name, row, described, origin)
         )
     return tests
 
@@ -468,9 +468,10 @@ def _asv_tests(
     if not metric.startswith("track_"):
         metric = _ASV_NAMES.get(base.unit, metric)
     levels = [
-        [one.text() for one in axis.elements()] for axis in row.get("params", absent).elements()
+        [element.text() for element in axis.elements()]
+        for axis in row.get("params", absent).elements()
     ]
-    factors = [one.text() for one in about["param_names"].elements()]
+    factors = [element.text() for element in about["param_names"].elements()]
     factors += [f"param{at + 1}" for at in range(len(factors), len(levels))]
     result = row.get("result", absent)
     results = list(result.elements()) if isinstance(result.value, list) else [result]
@@ -495,7 +496,7 @@ def _asv_tests(
         sample: Pairs = tuple(zip(factors, plain, strict=False))
         text = ", ".join(combination)
         low, high = (column(f"stats_ci_99_{end}", at).number() for end in "ab")
-        samples = [scaled(one, base.factor) for one in column("samples", at).numbers()]
+        samples = [scaled(number, base.factor) for number in column("samples", at).numbers()]
         measured = low is not None or bool(samples)
         stat = stated(
             metric,

@@ -92,7 +92,7 @@ def _entry(node: Node) -> _Result:
         figures = {" ".join([first, *rest]): value}
     else:
         figures |= dict(zip(rest[1::2], values, strict=True))
-    if all(one is None for one in figures.values()):
+    if all(figure is None for figure in figures.values()):
         node.not_read(f"{node['name'].text()} has no value")
     procs = _PROCS.search(node["extra"].text())
     return _Result(node["name"].text(), procs[1] if procs else "", figures)
@@ -100,10 +100,10 @@ def _entry(node: Node) -> _Result:
 
 def _action_results(array: Node, tool: str, origin: FileOrigin) -> list[TestResult]:
     """Return the tests of one run, with distinct names. Repetitions are trials of one test."""
-    entries = _whole([_entry(one) for one in array.elements()], tool)
+    entries = _whole([_entry(element) for element in array.elements()], tool)
     by_name: dict[str, list[_Result]] = {}
-    for one in entries:
-        by_name.setdefault(one.name, []).append(one)
+    for entry in entries:
+        by_name.setdefault(entry.name, []).append(entry)
     found: list[TestResult] = []
     for one in entries:
         name, same = one.name, by_name[one.name]
@@ -123,19 +123,19 @@ def _whole(entries: Sequence[_Result], tool: str) -> list[_Result]:
     """Return results with all of their figures. Of a line of Go with several figures the action has
     an entry `NAME - UNIT` for each; from 1.19.3 on also one of the whole line, before them."""
     found: list[_Result] = []
-    for one in entries:
-        base, _, unit = one.name.rpartition(" - ")
+    for entry in entries:
+        base, _, unit = entry.name.rpartition(" - ")
         figures: dict[str, float | None] = {}
-        if found and found[-1][:2] == (base, one.procs):
+        if found and found[-1][:2] == (base, entry.procs):
             figures = found[-1].figures
-        if [*one.figures] == [unit] and figures.get(unit) == one.figures[unit]:
+        if [*entry.figures] == [unit] and figures.get(unit) == entry.figures[unit]:
             continue
-        if tool != "go" or [*one.figures] != [unit]:
-            found.append(one)
+        if tool != "go" or [*entry.figures] != [unit]:
+            found.append(entry)
         elif figures and unit not in figures:
-            figures.update(one.figures)
+            figures.update(entry.figures)
         else:
-            found.append(one._replace(name=base, figures=dict(one.figures)))
+            found.append(entry._replace(name=base, figures=dict(entry.figures)))
     return found
 
 
@@ -280,8 +280,8 @@ def _stored_results(store: Node) -> Iterator[tuple[str, TestResult]]:
                 commit_time_ns=moment_ns(commit["timestamp"].text()),
                 started_ns=epoch_ns(entry["date"], 1e-3),
             )
-            for one in _action_results(entry["benches"], entry["tool"].text(), origin):
-                yield suite, one
+            for action_result in _action_results(entry["benches"], entry["tool"].text(), origin):
+                yield suite, action_result
 
 
 ACTION_STORE = _ActionStoreParser()

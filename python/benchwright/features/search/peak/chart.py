@@ -60,7 +60,7 @@ _MOST_NAMES = 12
 def peak_sheet(report: PeakReport) -> Sheet:
     """Return the page of a search; only the trials if nothing else is known."""
     # A closed loop is at no rate.
-    at_rates = tuple(one for one in report.trials if one.trial.users is None)
+    at_rates = tuple(trial for trial in report.trials if trial.trial.users is None)
     report = msgspec.structs.replace(report, trials=at_rates)
     criterion = _shown(report)
     panels = (_response_panel(report, criterion), _course_panel(report, criterion))
@@ -120,10 +120,10 @@ def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
         for label, (colour, points) in groups.items()
         if points
     ]
-    rates = [one.trial.offered_rate for one in report.trials]
+    rates = [trial.trial.offered_rate for trial in report.trials]
     return Panel(
         title="Rates in the order tried",
-        x=_trial_axis([one.number for one in report.trials], named=named),
+        x=_trial_axis([trial.number for trial in report.trials], named=named),
         y=PanelAxis("offered rate [1/s]", log=bool(rates) and _is_wide(rates)),
         curves=tuple(curves),
         marks=_peak_marks(report.result),
@@ -136,10 +136,11 @@ def cost_panel(trials: Sequence[SearchTrial]) -> Panel:
     to configure, start and stop."""
     named = len(trials) <= _MOST_NAMES
     places = tuple(float(place if named else one.number) for place, one in enumerate(trials))
-    loaded = tuple(one.trial.lasted_s * 1e9 for one in trials)
-    whole = tuple(one.trial.cost_s * 1e9 for one in trials)
+    loaded = tuple(trial.trial.lasted_s * 1e9 for trial in trials)
+    whole = tuple(trial.trial.cost_s * 1e9 for trial in trials)
     loads = (
-        load_value_text(one.trial.rate, in_users=one.trial.users is not None) for one in trials
+        load_value_text(trial.trial.rate, in_users=trial.trial.users is not None)
+        for trial in trials
     )
     names = tuple(f"trial {one.number}, {load}" for one, load in zip(trials, loads, strict=True))
     rest = tuple(max(all_ - load, 0.0) for all_, load in zip(whole, loaded, strict=True))
@@ -155,7 +156,7 @@ def cost_panel(trials: Sequence[SearchTrial]) -> Panel:
         )
     return Panel(
         title=f"Cost of each trial, {duration_text(sum(whole) / 1e9)} together",
-        x=_trial_axis([one.number for one in trials], named=named),
+        x=_trial_axis([trial.number for trial in trials], named=named),
         y=PanelAxis("time", AxisUnit.TIME, low=0.0),
         curves=tuple(curves) if trials else (),
         missing="" if trials else "no trial has ended",

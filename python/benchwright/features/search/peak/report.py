@@ -95,7 +95,7 @@ class PeakReport(SearchReport, frozen=True, kw_only=True):
     @property
     def own_findings(self) -> Sequence[Finding]:
         """The findings of the results."""
-        return [f for one in self.results if one is not None for f in one.findings]
+        return [f for result in self.results if result is not None for f in result.findings]
 
 
 def peak_ending_text(report: PeakReport) -> str:
@@ -197,9 +197,9 @@ def _claims_text(report: PeakReport) -> str:
 def _rates(report: PeakReport) -> tuple[RateTally, ...]:
     """Return how often each rate held and failed, without the trials that decide nothing."""
     trials = [
-        one.trial
-        for one in report.trials
-        if one.trial.users is None and not is_void(report.criteria, one.trial)
+        trial.trial
+        for trial in report.trials
+        if trial.trial.users is None and not is_void(report.criteria, trial.trial)
     ]
     return tallies(report.criteria, in_asked_units(trials))
 
@@ -220,7 +220,7 @@ def _measured(report: PeakReport) -> Iterator[str]:
     if mixed and bounds.held is not None and bounds.failed is not None:
         held, failed = (sum(t.held for t in mixed), sum(t.failed for t in mixed))
         yield f"between them {plural(held, 'trial')} held and {failed} did not"
-    void = sum(is_void(report.criteria, one.trial) for one in report.trials)
+    void = sum(is_void(report.criteria, trial.trial) for trial in report.trials)
     if void:
         yield f"{plural(void, 'trial')} decided nothing: the generator was late"
 

@@ -114,14 +114,15 @@ class PeakView(SearchView[PeakReport]):
             (
                 figure_column(
                     *("Rate", "rate", lambda one: one.rate),
-                    scale_of([one.rate for one in points], "/s", 5),
+                    scale_of([point.rate for point in points], "/s", 5),
                 ),
                 estimate_column(
                     criterion_label(criterion),
                     "",
                     lambda one: Estimate(one.middle, one.low, one.high, _BAND, "posterior", 0),
                     criterion_scale(
-                        criterion, [v for one in points for v in (one.low, one.middle, one.high)]
+                        criterion,
+                        [v for point in points for v in (point.low, point.middle, point.high)],
                     ),
                 ),
             ),

@@ -173,7 +173,7 @@ def _point(
         response_ms_p50=median,
         response_ms_p99=tail,
         late_p99_ms=max(
-            (one.late_p99_ms for one in trials if one.late_p99_ms is not None), default=None
+            (trial.late_p99_ms for trial in trials if trial.late_p99_ms is not None), default=None
         ),
         error_share=errors_of(trials),
         efficiency=per_unit / first_per_unit if first_per_unit else None,

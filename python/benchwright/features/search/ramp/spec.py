@@ -109,7 +109,7 @@ def axes_of(load: LoadPlan) -> tuple[str, ...]:
 
 def _why_no_users(workload: WorkloadFile) -> str:
     """Return why a workload cannot be a closed loop; empty if it can."""
-    if not any(isinstance(one, w.Files) for one in workload.filaments):
+    if not any(isinstance(filament, w.Files) for filament in workload.filaments):
         return "only filaments of type files are a closed loop"
     files = workload.files
     if files is not None and files.per_load and files.for_rate_micro is None:

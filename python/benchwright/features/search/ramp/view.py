@@ -100,7 +100,7 @@ class RampView(SearchView[RampReport]):
             return
         points = result.points
         level = ""
-        if any(math.isfinite(one.throughput.low) for one in points):
+        if any(math.isfinite(point.throughput.low) for point in points):
             confidence = percent_text(points[0].throughput.confidence, 10)
             level = f", throughput with {confidence} intervals"
         responses = [
@@ -112,18 +112,18 @@ class RampView(SearchView[RampReport]):
         loads: list[CellColumn[RampPoint]] = [
             figure_column(
                 *("Users" if result.axis is RampAxis.USERS else "Rate", ""),
-                *(lambda one: one.level, scale_of([one.level for one in points], self._unit)),
+                *(lambda one: one.level, scale_of([point.level for point in points], self._unit)),
             )
         ]
         if result.axis is RampAxis.RATE:
-            offered = scale_of([one.offered for one in points], self._unit)
+            offered = scale_of([point.offered for point in points], self._unit)
             loads.append(
                 figure_column("Offered", "offered", lambda one: one.offered, offered, rank=5)
             )
         flows = scale_of(
-            [one.throughput.value for one in points],
+            [point.throughput.value for point in points],
             "/s",
-            ends=[end for one in points for end in (one.throughput.low, one.throughput.high)],
+            ends=[end for point in points for end in (point.throughput.low, point.throughput.high)],
         )
 
         def remark(one: RampPoint) -> str:
@@ -153,7 +153,7 @@ class RampView(SearchView[RampReport]):
                 *late_column(lambda one: one.late_p99_ms, points),
                 figure_column(
                     *("Efficiency", "efficiency", lambda one: one.efficiency),
-                    share_scale(one.efficiency for one in points),
+                    share_scale(point.efficiency for point in points),
                     note="throughput per unit of load, of the first level's",
                     rank=3,
                 ),
@@ -161,11 +161,11 @@ class RampView(SearchView[RampReport]):
                     [
                         figure_column(
                             *("Errors", "errors", lambda one: one.error_share),
-                            share_scale(one.error_share for one in points),
+                            share_scale(point.error_share for point in points),
                             link=link,
                         )
                     ]
-                    if any(one.error_share is not None for one in points)
+                    if any(point.error_share is not None for point in points)
                     else []
                 ),
                 count_column(
@@ -195,7 +195,7 @@ class RampView(SearchView[RampReport]):
             f"{self.part}-law",
             f"Parameters of the laws, fitted to {plural(fit.n, 'trial')}; "
             f"{percent_text(fit.gamma.confidence, 10)} intervals",
-            [(f"{self.part}.law.{one[0]}", one) for one in _parameters(fit)],
+            [(f"{self.part}.law.{parameter[0]}", parameter) for parameter in _parameters(fit)],
             (
                 word_column("Parameter", lambda one: one[0], code=True),
                 word_column("Meaning", lambda one: one[1]),
@@ -208,7 +208,7 @@ class RampView(SearchView[RampReport]):
         )
 
     def _band(self) -> tuple[BandPoint, ...]:
-        return band_of(self.report.goal, [one.trial for one in self.report.trials])
+        return band_of(self.report.goal, [trial.trial for trial in self.report.trials])
 
     def sheet(self) -> Sheet:
         from benchwright.features.search.ramp.chart import ramp_sheet

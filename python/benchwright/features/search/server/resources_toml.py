@@ -70,7 +70,7 @@ _IO_LIMITS = (
 
 def _device_limits(device: str, **limits: int) -> DeviceLimits:
     if not limits:
-        known = ", ".join(str(one.key) for one in _IO_LIMITS)
+        known = ", ".join(str(io_limit.key) for io_limit in _IO_LIMITS)
         raise ValueError(f"{device} has no limit: {known}")
     return DeviceLimits(device=device, limits=IoLimits(**limits))
 

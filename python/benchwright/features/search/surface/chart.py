@@ -65,7 +65,7 @@ def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
     if len(numeric) >= 2:
         return _mapped(goal, result, (numeric[0], numeric[1]), title)
     axis = numeric[0] if numeric else _most_levels(goal.factors)[0]
-    most = _BOUND_DRAWN * max(one.value for one in result.predictions)
+    most = _BOUND_DRAWN * max(prediction.value for prediction in result.predictions)
     panel = _profile_panel(goal, result, axis, most)
     return Sheet(title, (panel,), columns=1, note="; ".join(_notes(result, most)))
 
@@ -129,7 +129,7 @@ def _fixed(factors: Sequence[Factor], axes: Sequence[Factor]) -> Iterator[dict[s
     """Yield the combinations of the other factors' levels: all levels of categorical factors,
     a middle one of numeric factors."""
     others = [factor for factor in factors if factor not in axes]
-    choices = [_middle(one) if one.numeric else one.levels for one in others]
+    choices = [_middle(other) if other.numeric else other.levels for other in others]
     for chosen in itertools.product(*choices):
         yield {one.name: level for one, level in zip(others, chosen, strict=True)}
 
@@ -152,7 +152,7 @@ def _grid(
         for y in y_at
         for x in x_at
     ]
-    rates = [one.value for one in predict_samples(goal, result.results, samples)]
+    rates = [prediction.value for prediction in predict_samples(goal, result.results, samples)]
     rows = tuple(tuple(rates[at : at + STEPS]) for at in range(0, len(rates), STEPS))
     points: list[tuple[float, float, float]] = []
     open_points: list[OpenPoint] = []
@@ -206,7 +206,7 @@ def _profile_panel(goal: SurfaceGoal, result: SurfaceResult, axis: Factor, most:
     the highest rate of a sample that is not measured [1/s]."""
     others = [factor for factor in goal.factors if factor is not axis]
     curves: list[PanelCurve] = []
-    for place, chosen in enumerate(itertools.product(*(one.levels for one in others))):
+    for place, chosen in enumerate(itertools.product(*(other.levels for other in others))):
         fixed = {one.name: level for one, level in zip(others, chosen, strict=True)}
         curves += _profile_curves(goal, result, axis, fixed, place, most)
     y = PanelAxis("peak rate [1/s]", low=0.0)

@@ -130,7 +130,7 @@ def least_search_s(goal: SurfaceGoal, results: Sequence[SampleResult]) -> float:
     trials = sum(result.found.trials for result in results)
     restart_s = goal.peak.restart_s
     if trials:
-        beside_load = (one.found.cost_s - one.found.load_s for one in results)
+        beside_load = (result.found.cost_s - result.found.load_s for result in results)
         restart_s = math.fsum(beside_load) / trials
     length_s = goal.trial_s or run_length_s(goal.peak, tuning.SEARCH_TRIAL_S)
     return tuning.SEARCH_TRIALS * (length_s + restart_s)

@@ -356,13 +356,13 @@ def _answer_of(
 
 def _parts(ledger: Ledger) -> list[MeasuredPart]:
     """Return the recorded searches that gangs measured."""
-    (stored,) = (one for one in ledger.study.sessions() if one.number == ledger.session)
+    (stored,) = (session for session in ledger.study.sessions() if session.number == ledger.session)
     return measured_parts(ledger.study, ledger.session, stored.info)
 
 
 def _gangs_of_searches(ledger: Ledger) -> dict[int, str]:
     """Return the gang that measured each search of a pool."""
-    return {int(one.place): one.gang for one in _parts(ledger)}
+    return {int(part.place): part.gang for part in _parts(ledger)}
 
 
 def _held_s(ledger: Ledger, count: int) -> float | None:
@@ -371,7 +371,7 @@ def _held_s(ledger: Ledger, count: int) -> float | None:
     parts = _parts(ledger)
     if not parts:
         return None
-    return sum(one.held_ns for one in parts if int(one.place) <= count) / 1e9
+    return sum(part.held_ns for part in parts if int(part.place) <= count) / 1e9
 
 
 def recorded_surface(plan: SurfacePlan, ledger: Ledger) -> SurfaceResult:
@@ -489,7 +489,7 @@ def _next_wanted(
 def _deadlines(ledger: Ledger) -> dict[int, float]:
     """Return when each deadline came [s], by the number of the search that was not begun."""
     numbers = range(1, len(_recorded_requests(ledger)) + 2)
-    recorded = {one: ledger.recorded(deadline_key(one), float) for one in numbers}
+    recorded = {number: ledger.recorded(deadline_key(number), float) for number in numbers}
     return {number: at_s for number, at_s in recorded.items() if at_s is not None}
 
 

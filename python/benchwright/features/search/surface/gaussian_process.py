@@ -100,7 +100,7 @@ class GaussianProcess(msgspec.Struct, frozen=True):
         Optimization (2010), section 3 (the kriging believer).
         """
         seen = self.observed
-        new = [one for one in dict.fromkeys(samples) if one not in seen.samples]
+        new = [sample for sample in dict.fromkeys(samples) if sample not in seen.samples]
         if not new:
             return self
         believed, _ = self.response(new)

@@ -73,12 +73,12 @@ def named_findings(report: SurfaceReport) -> list[tuple[str, Finding]]:
     """Return the findings, each with the sample of its search; empty if it concerns them all."""
     return [
         (
-            one.subject.removesuffix(_SEARCH_SUFFIX)
-            if one.subject.endswith(_SEARCH_SUFFIX)
+            finding.subject.removesuffix(_SEARCH_SUFFIX)
+            if finding.subject.endswith(_SEARCH_SUFFIX)
             else "",
-            one,
+            finding,
         )
-        for one in report.findings
+        for finding in report.findings
     ]
 
 
@@ -192,13 +192,13 @@ def _place_text(candidates: Sequence[SampleResult]) -> str:
         return f"at {sample_text(one.sample)}: {_answer_text(one)}"
     names = f"one of {len(candidates)} samples"
     if len(candidates) == 2:
-        names = " or ".join(sample_text(one.sample) for one in candidates)
+        names = " or ".join(sample_text(candidate.sample) for candidate in candidates)
     return f"at {names}, whose intervals overlap: {_span_text(candidates)}"
 
 
 def _span_text(results: Sequence[SampleResult]) -> str:
     """Return between which rates the peaks of these samples are."""
-    ends = [pair for one in results if (pair := _known_ends(one)) is not None]
+    ends = [pair for result in results if (pair := _known_ends(result)) is not None]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     if math.isinf(high):
         return f"{rate_text(low)} or more"
@@ -509,12 +509,12 @@ def _gangs_entry(gangs: GangEffects) -> GangEffectsEntry:
         confidence=difference.confidence,
         gangs=tuple(
             GangEffectEntry(
-                gang=one.gang,
-                searches=one.searches,
-                effect=one.effect.value,
-                interval=(one.effect.low, one.effect.high),
+                gang=gang.gang,
+                searches=gang.searches,
+                effect=gang.effect.value,
+                interval=(gang.effect.low, gang.effect.high),
             )
-            for one in gangs.gangs
+            for gang in gangs.gangs
         ),
     )
 

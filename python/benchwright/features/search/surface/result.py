@@ -197,7 +197,7 @@ def outside(factors: Sequence[Factor], sample: Sample) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _is_outside(factor: Factor, level: str) -> bool:
-    numbers = [factor.number(one) for one in factor.levels]
+    numbers = [factor.number(level) for level in factor.levels]
     return not min(numbers) <= factor.number(level) <= max(numbers)
 
 

@@ -92,7 +92,7 @@ class Factor(msgspec.Struct, frozen=True):
 
         Other levels may lie outside. Raises ValueError for a text that is not such a number.
         """
-        at = [self.transform.of(self.number(one)) for one in self.levels]
+        at = [self.transform.of(self.number(level)) for level in self.levels]
         low, high = min(at), max(at)
         if low == high:
             return 0.0

@@ -143,7 +143,9 @@ class SurfaceView(SearchView[SurfaceReport]):
         none: list[SampleResult | None] = [None]
         for one in self.report.result.results:
             results.setdefault(one.sample, []).append(one)
-        predictions = {one.sample: one for one in self.report.result.predictions}
+        predictions = {
+            prediction.sample: prediction for prediction in self.report.result.predictions
+        }
         every = self.verbose or len(predictions) <= MOST_ROWS
         shown = dict.fromkeys((*(predictions if every else ()), *results))
         return [
@@ -165,11 +167,11 @@ class SurfaceView(SearchView[SurfaceReport]):
             5,
         )
         costs = scale_of(
-            [None if one.result is None else one.result.found.cost_s for one in rows], "s", 3
+            [None if row.result is None else row.result.found.cost_s for row in rows], "s", 3
         )
-        left = len(report.result.predictions) - len({one.sample for one in rows if one.prediction})
+        left = len(report.result.predictions) - len({row.sample for row in rows if row.prediction})
         notes = [*_level_text(rows)]
-        if any(one.prediction is not None for one in rows):
+        if any(row.prediction is not None for row in rows):
             notes.append(f"Model: with {percent_text(report.goal.confidence, 10)} bands.")
         if left > 0:
             notes.append(f"{plural(left, 'sample')} that {was(left)} not searched: -v has all.")
@@ -217,8 +219,8 @@ class SurfaceView(SearchView[SurfaceReport]):
         )
 
     def _coefficients(self, fit: ModelFit) -> TableBlock:
-        estimates = [one.estimate for one in fit.coefficients]
-        scale = scale_of([one.value for one in estimates], "")
+        estimates = [coefficient.estimate for coefficient in fit.coefficients]
+        scale = scale_of([estimate.value for estimate in estimates], "")
         level = percent_text(estimates[0].confidence, 10)
         return table_of(
             f"{self.part}-coefficients",
@@ -272,7 +274,7 @@ class SurfaceView(SearchView[SurfaceReport]):
 
     def picture(self) -> Picture:
         sheet, crosses = self.sheet(), ""
-        if not all(one.claim_held for one in self.report.result.results):
+        if not all(result.claim_held for result in self.report.result.results):
             crosses = (
                 "A cross is a sample whose search ended without its claim: its rate is the best "
                 "answer so far (~) or a bound. "
@@ -299,7 +301,7 @@ class SurfaceView(SearchView[SurfaceReport]):
 
 def _level_text(rows: Sequence[SampleRow]) -> Iterator[str]:
     """Yield the confidence of the searches' intervals, if all agree."""
-    levels = {one.measured.confidence for one in rows if one.measured is not None}
+    levels = {row.measured.confidence for row in rows if row.measured is not None}
     if len(levels) == 1:
         yield f"Measured: with {percent_text(levels.pop(), 10)} intervals."
 

@@ -166,5 +166,5 @@ def _late_share(goal: PeakGoal, trial: LoadTrial) -> float:
     """Return how much a trial's lateness matters: for what it exceeds, else for the limits of
     times."""
     wrong = exceeded(goal.criteria, trial)
-    timed = [one for one in goal.criteria if limit_s(one)]
+    timed = [criterion for criterion in goal.criteria if limit_s(criterion)]
     return max((late_share(one, trial) for one in wrong or timed), default=0.0)

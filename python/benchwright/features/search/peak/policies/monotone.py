@@ -354,7 +354,7 @@ class _MonotoneState:
             return None
         key = self.known.binding(gap.low)
         curve = self._curve(key, fitted=False)
-        limits = [one.limit for one in self.goal.criteria if one.key == key]
+        limits = [criterion.limit for criterion in self.goal.criteria if criterion.key == key]
         if any(p.rate < gap.low and p.middle > max(limits) for p in curve):
             return None  # The limit was exceeded at a lower rate too.
         jump = make_finding("response-jumps", SEARCH_SUBJECT, self._across(gap))

@@ -223,7 +223,7 @@ def monotone_posterior(
 def _computed_posterior(
     goal: PeakGoal, history: Sequence[LoadTrial], left_out: float
 ) -> MonotonePosterior:
-    columns = [monotone_runs(one, history, left_out) for one in goal.criteria]
+    columns = [monotone_runs(criterion, history, left_out) for criterion in goal.criteria]
     runs = [max(each, key=lambda run: run.value) for each in zip(*columns, strict=True)]
     return MonotonePosterior(runs, lowest_failed(history))
 
