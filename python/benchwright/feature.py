@@ -6,7 +6,8 @@ kind of thing a feature is. This module alone imports features (tests/unit/test_
 a literal import, and a feature's `__init__` imports nothing but this module: what it adds is
 imported inside of the method that returns it. So a feature that nobody uses costs one small file.
 
-To remove a feature, delete its folder and its row in `TABLE`. A folder without which the program
+To remove a feature, delete its folder, its row in `TABLE`, its import below, and its commands in
+`COMMANDS` (cli/parser.py). A folder without which the program
 was installed needs no change at all: its commands are listed as not installed.
 """
 

@@ -49,6 +49,7 @@ def test_a_template_is_filled(
         ("{a}", [Figure(-0.0012, "+"), Figure(3, "+")], "-0.0012 to +3"),
         ("{a} of all", [9, 1_000], "9 to 1,000 of all"),
         ("took {a}", [Figure(200, "s"), Figure(302, "s")], "took 3 min 20 s to 5 min 2 s"),
+        ("took {a}", [Figure(200, "s"), Figure(320, "s")], "took 3 min 20 s to 5 min 20 s"),
         ("took {a}", [Figure(0.2, "s"), Figure(1.5, "s")], "took 200 ms to 1.5 s"),
         ("{a}", [Figure(0.3, "%", 0.5), Figure(0.2, "%", 0.4)], "20 to 50 %"),
         ("{a}", [Figure(1.0, "CPUs"), Figure(1.24, "CPUs")], "1 to 1.24 CPUs"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.results import Finding, Severity, states
@@ -82,3 +83,21 @@ def test_a_loads_own_lines_are_read_back() -> None:
     assert section.fields == {"code": "generator-late", "severity": "note", "evidence": "a b"}
     read = {name: float(text) for name, text in parsed.values.items()}
     assert read == load_metrics(result())
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        '{"form":"","values":[["where","a"]]}',
+        '{"form":"no such form","values":[["p99",1]]}',
+        '{"form":"","values":[["p99",' + "9" * 400 + "]]}",
+        '{"form":"","values":[["p99",NaN]]}',
+        "[]",
+        "{",
+    ],
+)
+def test_figures_that_make_no_sentence_leave_the_evidence(figures: str) -> None:
+    """A command may have written anything."""
+    (reported,) = reported_findings("t", [trial(1, late() | {"figures": figures})])
+    assert reported.evidence == "by 90 us"
+    assert template_of(reported) is None

@@ -803,6 +803,21 @@ def test_files_without_a_time_are_in_the_order_given_whatever_their_own_times_ar
         assert any("have another order" in one for one in shown["skipped"]) is is_told
 
 
+def test_a_newest_file_of_the_same_time_as_another_is_the_newest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkout gives all files one time: a test that failed last has not passed."""
+    files = []
+    for number, status in enumerate((0, 0, 0, 1)):
+        file = tmp_path / f"run-{number}.csv"
+        file.write_text(f"name,elapsed,status\nx,1.00{number},{status}\n")
+        os.utime(file, (1_700_000_000,) * 2)
+        files.append(str(file))
+    assert main(["history", *files, "--gate", "5%"]) == 1
+    shown = capsys.readouterr().out
+    assert "failed" in shown
+
+
 @pytest.mark.parametrize(
     ("column", "better"),
     [

@@ -145,8 +145,9 @@ COMPILERS = "fft,gcc,1,8.0\nfft,gcc,1,8.1\nfft,clang,1,7.0\nsort,gcc,1,3.0\n"
         ("name,compiler,n,elapsed", COMPILERS.replace("clang", ""), ["fft", "sort"]),
         ("name,day,n,elapsed", COMPILERS.replace("clang", "2026-11-30"), ["fft", "sort"]),
         ("name,compiler,n,elapsed", COMPILERS.replace("clang", "gcc"), ["fft", "sort"]),
+        ("name,run,n,elapsed", COMPILERS, ["fft", "sort"]),
     ],
-    ids=["settings", "remarks", "moments", "the same"],
+    ids=["settings", "remarks", "moments", "the same", "labels of trials"],
 )
 def test_csv_texts_that_differ_within_a_test_are_levels(
     header: str, rows: str, names: list[str], tmp_path: Path
@@ -160,17 +161,35 @@ def test_csv_texts_that_differ_within_a_test_are_levels(
         assert tests[1].sample == (("compiler", "clang"),)
 
 
+@pytest.mark.parametrize("first_value", [0, 1])
 @pytest.mark.parametrize(
     ("header", "is_named"), [("name,threads,elapsed", True), ("name,factor:threads,elapsed", False)]
 )
 def test_csv_numbers_that_have_the_name_of_a_setting_are_named(
-    header: str, is_named: bool, tmp_path: Path
+    header: str, is_named: bool, first_value: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(f"{header}\nfft,1,8.0\nfft,2,4.1\n")
+    path.write_text(f"{header}\nfft,{first_value},8.0\nfft,2,4.1\n")
     (first, *_) = CSV.read(path)
     evidence = [finding.evidence for finding in first.session_findings]
     assert any("factor:threads" in one for one in evidence) is is_named
+
+
+@pytest.mark.parametrize(
+    ("name", "is_status"),
+    [
+        *((name, True) for name in ("code", "http_status", "responseCode", "status-code")),
+        *((name, False) for name in ("decode_ms", "codec", "transcode", "code_size")),
+    ],
+)
+def test_csv_statuses_of_http_are_known_by_the_whole_name(
+    name: str, is_status: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"name,{name},elapsed\na,420,1.0\na,433,1.1\na,450,1.2\n")
+    (test,) = CSV.read(path)
+    assert all((name in block.values) is not is_status for block in test.blocks)
+    assert all(bool(block.failure) is is_status for block in test.blocks)
 
 
 def test_csv_commands_of_blocks_are_one_test(tmp_path: Path) -> None:

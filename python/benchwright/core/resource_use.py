@@ -308,8 +308,6 @@ class ClockUse(msgspec.Struct, frozen=True, omit_defaults=True):
 MOST_TASKS, MOST_OTHERS = 8, 5
 """How many threads of each side (the own tree, the targets), and how many of the other
 processes and programs, a use keeps."""
-WORKING_CORES = 0.05
-"""CPU time from which on a thread is counted as working [cores]."""
 
 
 class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -332,7 +330,7 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The busiest threads of the own tree and of the targets, busiest first; at most
     MOST_TASKS of each."""
     working: tuple[int, int] | None = None
-    """How many threads of the own tree and of the targets used WORKING and more."""
+    """How many threads of the own tree and of the targets used 5 % of a CPU and more."""
     off_cpu: OffCpuUse | None = None
     """What the trial waited for; None: recorded by a version that did not look."""
     others: tuple[TaskUse, ...] = ()

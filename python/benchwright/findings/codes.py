@@ -465,9 +465,11 @@ _CODES: dict[str, Code] = {
         Severity.SERIOUS,
         "Run at least 2 trials for an interval, and 20 for a reliable one.",
         says={
-            "": "{completed:?only 1 trial was|no trial was} completed: there is no interval",
-            "selected": "{completed:?only 1 trial was|no trial was} selected< ({excluded} excluded)>: there is no "
+            "": "only {completed:#trial} {completed:?was|were} completed: there is no interval",
+            "none": "no trial was completed: there is no interval",
+            "selected": "only {completed:#trial} {completed:?was|were} selected< ({excluded} excluded)>: there is no "
             "interval",
+            "none-selected": "no trial was selected< ({excluded} excluded)>: there is no interval",
             "load": "only 1 load was run: its figures are those of {operations:,.0f} operations, and the difference "
             "between loads is unknown",
         },
@@ -501,7 +503,7 @@ _CODES: dict[str, Code] = {
             "": _CORRELATED + ": trials are not independent",
             "narrow": _CORRELATED
             + ": {trials} trials carry as much information as {effective:.0f} independent "
-            "ones, and LOW to HIGH is too narrow by a factor of about {narrow:.1f}",
+            "ones, and the interval is too narrow by a factor of about {narrow:.1f}",
         },
     ),
     "drift": Code(

@@ -66,11 +66,11 @@ def _reported_finding(
     order = list(Severity)
     severity = max((s for s in order if s in grave), key=order.index, default=None)
     finding = make_finding(code, name, evidence, severity)
-    with contextlib.suppress(msgspec.DecodeError):
+    # A command may have written anything.
+    with contextlib.suppress(msgspec.DecodeError, ValueError, TypeError, OverflowError):
         figures = msgspec.json.decode(first.get("figures", ""), type=FindingFigures)
-        stated = msgspec.structs.replace(
-            finding, figures=states(figures.form, **figures.named, where=where)
-        )
+        named = {**figures.named, "where": where}
+        stated = msgspec.structs.replace(finding, figures=states(figures.form, **named))
         return finding if template_of(stated) is None else stated
     return finding
 
@@ -402,8 +402,12 @@ def _too_few(
         remedy = "Repeat the load to see how much loads differ."
         return [msgspec.structs.replace(note, remedy=remedy)]
     if not deselected:
-        return [make_finding("too-few-trials", name, states(completed=completed))]
-    shown = states("selected", completed=completed, excluded=deselected)
+        shown = states(completed=completed) if completed else states("none")
+        return [make_finding("too-few-trials", name, shown)]
+    if completed:
+        shown = states("selected", completed=completed, excluded=deselected)
+    else:
+        shown = states("none-selected", excluded=deselected)
     remedy = "Select more trials: too few of this test match."
     finding = make_finding("too-few-trials", name, shown)
     return [msgspec.structs.replace(finding, remedy=remedy)]

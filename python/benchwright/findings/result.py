@@ -102,7 +102,7 @@ class TestResult(msgspec.Struct, frozen=True, dict=True):
     """Its name with its package or class, which `name` has only where the file needs it; empty if
     the source has none. What matches the tests of two sources."""
     findings: tuple[Finding, ...] | None = None
-    """Findings about the test; None if they must be computed (study/findings.py), as after a
+    """Findings about the test; None if they must be computed (findings/examine.py), as after a
     transformation of the trials."""
     status: str = ""
     """How its session ended; empty for what is not a test of a study."""

@@ -133,6 +133,7 @@ def _value_text(slot: _Slot, value: Value) -> str:
     high = _figure_text(figure.high, figure.unit, slot.spec)
     number, _, unit = text.partition(" ")
     is_one_unit = high.partition(" ")[2] in (unit, f"{unit}s", f"{unit}es")
+    is_one_unit = is_one_unit and not any(map(str.isdigit, unit))  # `3 min 20 s`
     return high if text == high else f"{number if is_one_unit else text} to {high}"
 
 

@@ -373,7 +373,10 @@ def _test_blocks(test: TestResult, row: TestAnswer, *, alone: bool, brief: bool)
 
 def _quantities(test: TestResult, row: TestAnswer, summaries: Sequence[Summary]) -> TableBlock:
     # The interval of the answer is the same everywhere on the page.
-    answers = {other.metric: other.estimate for other in row.others} | {row.metric: row.estimate}
+    # One of another statistic than the mean has that in its label.
+    answers = {other.metric: other.estimate for other in row.others if other.label == other.metric}
+    if row.label == row.metric:
+        answers[row.metric] = row.estimate
     lines = [quantity_line(summary) for summary in summaries]
     return quantities_table(lines, test.id, link=test.trials_id, answers=answers)
 

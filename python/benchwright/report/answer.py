@@ -427,7 +427,7 @@ def _constants(tests: Sequence[TestResult], figures: Sequence[_Figure]) -> tuple
         columns = [test.columns.get(name) for test in tests]
         values = {value for column in columns if column is not None for value in column.values}
         if None not in columns and len(values) == 1:
-            unit = next(figure.estimates[name].unit for figure in figures)
+            unit = next(f.estimates[name].unit for f in figures if name in f.estimates)
             found.append(Constant(name, values.pop(), unit))
     return tuple(found)
 

@@ -136,8 +136,14 @@ def _input(part: _TransformPart) -> TestResult:
         return part.source if part.table.rows else left_out(part.source, part.left_out)
     trials = trials_of_table(part.table, part.trials)
     gone = part.source.deselected + len(part.trials) - len(trials)
+    # What is said of void trials is of all trials, not of a selection.
     changed = msgspec.structs.replace(
-        part.source, blocks=(), whole_trials=trials, findings=None, deselected=gone
+        part.source,
+        blocks=(),
+        whole_trials=trials,
+        void_trials=() if gone else part.source.void_trials,
+        findings=None,
+        deselected=gone,
     )
     return with_valid_estimates(changed, part.trials)
 

@@ -1,1 +1,1 @@
-"""Results as blocks, and the renderers of blocks: terminal, page."""
+"""Results as blocks, and how a terminal shows blocks (a page: page/html.py)."""

@@ -1,4 +1,4 @@
-"""Numbers of the page: one unit and the same decimals for a column, and the ends of intervals."""
+"""Numbers of terminal and page: one unit and the same decimals for a column, and the ends of intervals."""
 
 from __future__ import annotations
 

@@ -186,6 +186,8 @@ def _section_rows(sections: Sequence[InputSection]) -> Iterator[tuple[str, list[
     ) or [[]]
     left = iter(rows)
     for section in sections:
+        if not section.lines:
+            continue
         own = [heading, *islice(left, len(section.lines))]
         # The baseline has no overhead.
         filled = [any(row[at] for row in own[1:]) for at in range(len(heading))]

@@ -1,1 +1,1 @@
-"""Observers of a trial (sampler, profiler, characterization) and the evaluation of their data."""
+"""Observers of a trial and the evaluation of their data: the sampler; others are of features."""

@@ -27,7 +27,7 @@ _FORMATS = (
     *("github-action-benchmark", "bencher", "otava", "prometheus", "openmetrics"),
     *("openmetrics-intervals", "hlog", "hgrm", "junit", "markdown", "perfherder"),
 )
-"""The names of `report.export.FORMATS`, which is imported only where something is exported."""
+"""The names of `features.exchange.export.FORMATS`, which is imported only where something is exported."""
 _EXAMPLES = """\
 for tables of trials: bw stats --format csv, or --dump for every row
 

@@ -476,14 +476,6 @@ _CODES: dict[PatternKind, str] = {
 }
 
 
-def pattern_text(
-    points: Sequence[HistoryPoint], one: PatternAnswer, *, begins: bool = False
-) -> str:
-    """Return what is no step in words: `runs 40 to 44 were 100 % slower, then as before`. `begins`:
-    whether a segment begins with it."""
-    return stated_text(_CODES[one.kind], _pattern(points, one, begins=begins))
-
-
 def _pattern(points: Sequence[HistoryPoint], one: PatternAnswer, *, begins: bool) -> FindingFigures:
     first, last = one.first + 1, one.last + 1
     change = Figure(abs(one.ratio - 1), "%")

@@ -144,8 +144,7 @@ def _in_order_given(groups: Iterable[_Group], moments: Mapping[_Group, int]) -> 
     found, latest = dict(moments), 0
     for group in groups:
         if group.moment_ns is None:
-            moment_ns = moments[group]
-            latest = moment_ns if moment_ns >= latest else latest + 1
+            latest = max(moments[group], latest + 1)
             found[group] = latest
     return found
 

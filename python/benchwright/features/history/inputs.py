@@ -237,11 +237,14 @@ def _in_natural_order(paths: Sequence[Path]) -> Sequence[Path]:
 
 
 def _runs_of_one_moment(runs: Iterable[Run]) -> int:
-    """Return how many runs have a point of the same series and moment as another run."""
+    """Return how many runs have a point of the same series and moment as another run.
+
+    Files of one time have places some ns apart (`_in_order_given`).
+    """
     at: dict[int, dict[str, Run]] = {}
     for run in runs:
         for _, point in run.points[:1]:
-            at.setdefault(point.started_ns, {})[run.name] = run
+            at.setdefault(point.started_ns // 1_000_000, {})[run.name] = run
     found: set[str] = set()
     for together in at.values():
         by_key: dict[SeriesKey, list[str]] = {}

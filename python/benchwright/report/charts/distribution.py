@@ -376,6 +376,9 @@ def epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     """Return a panel for each test and component: values by epoch, with warm-up and changes
     marked. All panels have the same axis of epochs."""
     drawn = [one for one in plot.series if one.points[0].values is not None]
+    if not drawn:
+        why = "no test has values of trials"
+        return Sheet(style.title, (Panel("", PanelAxis(""), PanelAxis(""), missing=why),), 1)
     columns = 1 if len(drawn) <= _PANELS_IN_COLUMN else 2
     several = len(plot.components()) > 1
     all_values = [p.values for s in drawn for p in s.points if p.values is not None]

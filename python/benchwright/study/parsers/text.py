@@ -186,8 +186,24 @@ _HYPERFINE = {"command", "mean", "stddev", "user", "system", "min", "max"}
 _HTTP_STATUS = range(100, 600)
 _HTTP_SUCCESS = range(200, 209)
 _HTTP_ERROR = 400
-_STATUS_NAME = re.compile(r"status|code", re.IGNORECASE)
-"""In the names of columns that may have statuses of HTTP."""
+_STATUS_NAME = re.compile(
+    r"(http|response|status|return)?[-_ .]?(status|code)|http[-_ .]?status[-_ .]?code",
+    re.IGNORECASE,
+)
+"""Names of columns that may have statuses of HTTP."""
+_LABELS = {
+    "run",
+    "trial",
+    "iteration",
+    "sample",
+    "id",
+    "uuid",
+    "host",
+    "hostname",
+    "note",
+    "comment",
+}
+"""Names of columns of texts that are rather labels of trials than settings of a test."""
 _HYPERFINE_FACTOR = "parameter_"
 
 
@@ -334,7 +350,7 @@ class _CsvTable:
     def _fail_by_status(self, numbers: Collection[str]) -> None:
         """Make the rows with an error as their status of HTTP failed ones; it is no result."""
         for name in numbers:
-            if not _STATUS_NAME.search(name):
+            if not _STATUS_NAME.fullmatch(name):
                 continue
             found = {
                 block.values.get(name) for test in self._tests.values() for block in test.blocks
@@ -355,7 +371,8 @@ class _CsvTable:
         for name in self._texts.names:
             of_tests = [[row.get(name, "") for row in test.texts] for test in self._tests.values()]
             texts = [text for of_test in of_tests for text in of_test]
-            is_setting = name not in numbers and all(texts) and not any(map(_QUANTITY.match, texts))
+            is_setting = not (name in numbers or name.lower() in _LABELS) and all(texts)
+            is_setting = is_setting and not any(map(_QUANTITY.match, texts))
             if is_setting and any(len({*of_test}) > 1 for of_test in of_tests):
                 found.append(name)
         return found
@@ -376,9 +393,9 @@ class _CsvTable:
         for name in sorted(name for name in numbers if name.lower() in _SETTINGS):
             for test in self._tests.values():
                 values = [block.values.get(name) for block in test.blocks]
-                first = next(filter(None, values), None)
-                other = next((at for at, one in enumerate(values) if one not in (None, first)), 0)
-                if other:
+                first = next((value for value in values if value is not None), None)
+                others = (at for at, value in enumerate(values) if value not in (None, first))
+                if (other := next(others, None)) is not None:
                     what = (
                         f"{name} as a setting, though it differs within a test: it is read as a result "
                         f"(the heading factor:{name} makes its values levels)"
