@@ -162,6 +162,11 @@ def test_the_answer_comes_first() -> None:
     assert PeakView(REPORT).text() == TEXT
 
 
+def test_a_page_without_a_curve_has_no_table_of_it() -> None:
+    (claims,) = PeakView(changed(curve=()), "p1", verbose=True).tables()
+    assert len(claims.rows) == 1
+
+
 def test_a_page_has_the_whole_curve_and_every_claim() -> None:
     claims, curve = PeakView(REPORT, "p1", verbose=True).tables()
     assert (len(claims.rows), len(curve.rows)) == (1, len(RESULT.curve))

@@ -100,7 +100,7 @@ class PeakView(SearchView[PeakReport]):
         """Yield the response by rate, with its band; if not verbose, at a few rates."""
         result = self.report.result
         criterion = None if result is None else binding_criterion(result, self.report.criteria)
-        if result is None or criterion is None or result.status in NO_CLAIM:
+        if result is None or criterion is None or result.status in NO_CLAIM or not result.curve:
             return
         points: Sequence[CurvePoint] = result.curve
         last = len(points) - 1
