@@ -178,7 +178,9 @@ def test_an_undecided_test_names_the_target_that_it_missed() -> None:
         return answer_sentence(test).partition("; ")[2]
 
     assert told(0.02) == "target 2 %: 9 s of 9 s spent)"
-    assert told(0.2) == "target 20 % needs the whole pilot: 9 s of 9 s spent)"
+    assert (
+        told(0.2) == "target 20 % holds only after the planned number of trials: 9 s of 9 s spent)"
+    )
     # Equal values are no interval, so tps has not reached it either.
     assert told(0.02, tps=5.0) == "target 2 %: 9 s of 9 s spent)"
 

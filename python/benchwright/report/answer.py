@@ -813,7 +813,7 @@ def _answer_parts(test: TestAnswer) -> tuple[str, str, str]:
 
 def _missed(test: TestAnswer, estimate: Estimate) -> str:
     """Return `target 2 %: `, which an undecided test has not reached; empty without a target.
-    Before the end of the pilot no interval is narrow enough."""
+    Before the planned number of trials no interval is narrow enough."""
     if test.target is None:
         return ""
     text = f"target {percent_text(test.target)}"
@@ -829,7 +829,7 @@ def _missed(test: TestAnswer, estimate: Estimate) -> str:
     other = next(watched, None)
     if other is not None:
         return f"{text} not reached for {other}: "
-    return f"{text} needs the whole pilot: "
+    return f"{text} holds only after the planned number of trials: "
 
 
 def _exceeds(estimate: Estimate, target: float) -> bool:
