@@ -26,7 +26,7 @@ UNDECIDED = 3
 def readme_commands() -> list[str]:
     """Return the commands of the README that need no server and end in seconds, in its order."""
     text = (ROOT / "README.md").read_text()
-    return re.findall(r"^    (bw (?:compare|run|load) .*)$", text, re.MULTILINE)
+    return re.findall(r"^\$ (bw (?:compare|run|load) .*)$", text, re.MULTILINE)
 
 
 @dataclass(frozen=True)
