@@ -782,7 +782,9 @@ def test_runs_of_one_moment_are_distinct_and_in_the_order_given(
         (series,) = shown["series"]
         points = [round(one["estimate"] * 1e9) for one in series["points"]]
         assert points == values
-        assert any("order of the arguments" in one for one in shown["skipped"])
+        # Files without a time are stored at different places in time.
+        is_told = paths != [store] or write is _google_benchmark
+        assert any("order of the arguments" in one for one in shown["skipped"]) is is_told
 
 
 @pytest.mark.parametrize("given", ["in order", "by a pattern"])
@@ -793,7 +795,7 @@ def test_files_without_a_time_are_in_the_order_given_whatever_their_own_times_ar
     values = [100.0 + 7 * number % 41 for number in range(12)]
     files = [_go(tmp_path / f"run-{at}.out", value) for at, value in enumerate(values)]
     paths = sorted(files) if given == "by a pattern" else files
-    for step, is_told in ((60, False), (-60, True)):
+    for step, is_told in ((60, False), (-60, True), (0, True)):
         for at, file in enumerate(files):
             os.utime(file, (1_700_000_000 + step * at,) * 2)
         main(["history", *paths, "--metric", "elapsed", "--json"])

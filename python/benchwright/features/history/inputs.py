@@ -149,10 +149,10 @@ class _Reading:
         places = {one.source: place for place, found in self.inputs.items() for one in found}
         undated = undated_files(every)
         times = [file_ns(Path(file)) for file in undated]
-        if times != sorted(times):
+        if times != sorted(set(times)):
             self.skipped.append(
                 f"{len(undated)} files state no time, "
-                "and the times at which they were written have another order than the arguments: their "
+                "and the times at which they were written are equal or have another order: their "
                 f"runs are in the order of the arguments, {undated[0]} first and {undated[-1]} last"
             )
         of_place: dict[int, list[Run]] = {}
@@ -237,14 +237,11 @@ def _in_natural_order(paths: Sequence[Path]) -> Sequence[Path]:
 
 
 def _runs_of_one_moment(runs: Iterable[Run]) -> int:
-    """Return how many runs have a point of the same series and moment as another run.
-
-    Files of one time have places some ns apart (`_in_order_given`).
-    """
+    """Return how many runs have a point of the same series and moment as another run."""
     at: dict[int, dict[str, Run]] = {}
     for run in runs:
         for _, point in run.points[:1]:
-            at.setdefault(point.started_ns // 1_000_000, {})[run.name] = run
+            at.setdefault(point.started_ns, {})[run.name] = run
     found: set[str] = set()
     for together in at.values():
         by_key: dict[SeriesKey, list[str]] = {}
