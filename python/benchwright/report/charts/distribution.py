@@ -60,6 +60,7 @@ from benchwright.report.charts.sheet import (
     ShadedRange,
     Sheet,
     ecdf_steps,
+    empty_panel,
 )
 from benchwright.report.charts.source import AxisPosition, PlotComponent, title_of
 from benchwright.report.charts.style import ChartStyle
@@ -378,7 +379,7 @@ def epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     drawn = [one for one in plot.series if one.points[0].values is not None]
     if not drawn:
         why = "no test has values of trials"
-        return Sheet(style.title, (Panel("", PanelAxis(""), PanelAxis(""), missing=why),), 1)
+        return Sheet(style.title, (empty_panel(why),), 1)
     columns = 1 if len(drawn) <= _PANELS_IN_COLUMN else 2
     several = len(plot.components()) > 1
     all_values = [p.values for s in drawn for p in s.points if p.values is not None]
@@ -479,7 +480,7 @@ def normal_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     drawn = [one for one in plot.series if one.points[0].normal is not None]
     if not drawn:
         why = "no test has enough different values"
-        return Sheet(style.title, (Panel("", PanelAxis(""), PanelAxis(""), missing=why),), 1)
+        return Sheet(style.title, (empty_panel(why),), 1)
     columns = min(_NORMAL_COLUMNS, math.ceil(math.sqrt(len(drawn))))
     several = len(plot.components()) > 1
     reach = 1.08 * max(max(one.points[0].normal.scores) for one in drawn)  # type: ignore[union-attr]

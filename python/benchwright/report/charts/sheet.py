@@ -229,6 +229,11 @@ def _numbers(panel: Panel) -> Iterator[float | None]:
         yield from (*panel.grid.x_at, *panel.grid.y_at, *panel.grid.scale)
 
 
+def empty_panel(why: str) -> Panel:
+    """Return a panel that says why there is nothing to draw."""
+    return Panel("", PanelAxis(""), PanelAxis(""), missing=why)
+
+
 def _drawable(panel: Panel) -> Panel:
     """Return a panel, or one that says why it is not drawn."""
     least = SMALLEST if panel.x.log or panel.y.log else 0.0

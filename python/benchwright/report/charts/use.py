@@ -23,6 +23,7 @@ from benchwright.report.charts.sheet import (
     Panel,
     PanelAxis,
     Sheet,
+    empty_panel,
     named_ticks,
 )
 
@@ -63,7 +64,7 @@ def use_panel(slices: Sequence[BusySlice]) -> Panel:
         names = [name for name in names if name in busiest]
     if not names:
         why = "every resource was idle" if slices else "no series was recorded"
-        return Panel("", PanelAxis(""), PanelAxis(""), missing=why)
+        return empty_panel(why)
     start_ns = slices[0].begin_ns
     edges: list[float] = []
     columns: list[BusySlice | None] = []

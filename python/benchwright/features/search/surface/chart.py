@@ -36,6 +36,7 @@ from benchwright.report.charts.sheet import (
     PanelAxis,
     PanelCurve,
     Sheet,
+    empty_panel,
 )
 
 STEPS = 33
@@ -57,7 +58,7 @@ def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
     title = "Peak rate [1/s]"
     if result.fit is None:
         why = "too few samples have a peak that a model can use"
-        panel = Panel("", PanelAxis(""), PanelAxis(""), missing=why)
+        panel = empty_panel(why)
         return Sheet(title, (panel,), columns=1)
     numeric = _most_levels(
         [factor for factor in goal.factors if factor.numeric and len(factor.levels) > 1]
