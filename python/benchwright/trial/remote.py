@@ -742,8 +742,3 @@ def _proc_of(connection: HostConnection, *, fully: bool) -> Iterator[Path]:
                 (root / folder / "fd").mkdir(parents=True, exist_ok=True)
                 (root / folder / "fd" / match[1]).symlink_to(match[2])
         yield root
-
-
-def remote_files(directory: Path, names: Iterable[str]) -> list[tuple[Path, str]]:
-    """Return the files to copy, by their names relative to a directory."""
-    return [(directory / name, os.path.normpath(name)) for name in names]
