@@ -55,7 +55,8 @@ samples = 3
 degree = 1
 """
 SHELL_BYTES = 90_000
-TYPICAL_BYTES = 255_000
+# The digits of what is measured differ: 254 to 258 kB were seen.
+TYPICAL_BYTES = 265_000
 """Without what depends on the machine and on what else it does: findings, limits, facts."""
 LONG_BYTES = 1_500_000
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from benchwright.features.quiet.chill import residency
 from benchwright.features.quiet.chill_remount import parse_mountinfo, remount
 
 MIB = 1 << 20
+# Of the 10,240 pages of the file: the kernel may have taken a few back by itself.
+MOST = 9000
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 BW = [sys.executable, "-m", "benchwright.cli.main", "chill", "--json"]
 
@@ -86,13 +89,14 @@ def test_a_file_is_evicted_and_nothing_else(data: Path, tmp_path: Path) -> None:
         done = subprocess.run(
             [*BW, "--strict", str(data)], capture_output=True, text=True, check=True
         )
-        assert residency(other).resident == 10240
+        assert residency(other).resident > MOST
     finally:
         other.unlink()
     told = json.loads(done.stdout)
     assert (told["method"], told["squeeze"]) == ("files", None)
     (one,) = told["checked"]
-    assert (one["before_pages"], one["after_pages"]) == (10240, 0)
+    assert one["before_pages"] > MOST
+    assert one["after_pages"] == 0
 
 
 def test_the_set_up_of_a_trial_evicts_what_its_command_names(data: Path, tmp_path: Path) -> None:
@@ -106,7 +110,7 @@ def test_the_set_up_of_a_trial_evicts_what_its_command_names(data: Path, tmp_pat
         told = log.read_text()
         assert told.count(f'"path": "{data}"') == 2
         assert told.count('"after_pages": 0') == 2
-        assert '"before_pages": 10240' in told
+        assert max(map(int, re.findall(r"before_pages.*?(\d+)", told))) > MOST
     missing = subprocess.run(
         [*BW[:3], "run", "--study", str(tmp_path / "m"), "--runs", "1", "--setup", chill, "true"],
         capture_output=True,
@@ -129,7 +133,7 @@ def test_chill_empties_the_cache_of_its_cgroup(data: Path) -> None:
         )
     assert done.returncode == 0, done.stderr + done.stdout
     told = json.loads(done.stdout)
-    assert told["checked"][0]["before_pages"] == 10240
+    assert told["checked"][0]["before_pages"] > MOST
     assert told["checked"][0]["after_pages"] == 0
     assert told["squeeze"]["limit_bytes"] == 256 * MIB
     assert told["squeeze"]["taken_bytes"] <= 256 * MIB - told["squeeze"]["reserve_bytes"]
@@ -150,7 +154,7 @@ def test_dropped_caches_are_cold(data: Path) -> None:
     words = [*BW, "--method", "drop-caches", "--check", str(data)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
-    assert told["checked"][0]["before_pages"] == 10240
+    assert told["checked"][0]["before_pages"] > MOST
     assert told["checked"][0]["after_pages"] == 0
 
 
