@@ -71,42 +71,43 @@ impl AddressMapping {
             return Ok(());
         }
         let (offset, size) = (entry.row.offset, u64::from(entry.row.size));
-        let mut bytes = self.whole_blocks(size);
-        if let Some(span) = self.span
-            && self.offsets != Offsets::Exact
-            && bytes > span
-        {
-            bytes = span;
-            changes.clipped += 1;
+        let position = self.position(offset);
+        let beyond = "the operation lies beyond the end of the target";
+        let start = position - position % self.align;
+        let end = position
+            .checked_add(size)
+            .and_then(|end| end.checked_next_multiple_of(self.align))
+            .ok_or(beyond)?;
+        let longest = u64::from(u32::MAX) - u64::from(u32::MAX) % self.align;
+        let mut bytes = (end - start).min(longest);
+        let mut fitted = start;
+        if let Some(span) = self.span {
+            if self.offsets == Offsets::Exact && end > span {
+                return Err(beyond);
+            }
+            bytes = bytes.min(span);
+            fitted = start.min(span - bytes);
         }
-        let mapped = self.offset(offset, bytes)?;
-        let down = mapped - mapped % self.align;
-        changes.wrapped += u64::from(self.offsets == Offsets::Wrap && mapped != offset);
-        changes.aligned += u64::from(down != mapped || bytes > size);
-        entry.row.offset = down;
+        changes.clipped += u64::from(bytes < end - start);
+        changes.wrapped +=
+            u64::from(self.offsets == Offsets::Wrap && (position, start) != (offset, fitted));
+        changes.aligned += u64::from(start != position || bytes > size);
+        entry.row.offset = fitted;
         entry.row.size = bytes as u32;
         Ok(())
     }
 
-    fn whole_blocks(&self, size: u64) -> u64 {
-        let most = u64::from(u32::MAX) - u64::from(u32::MAX) % self.align;
-        size.next_multiple_of(self.align).min(most)
-    }
-
-    fn offset(&self, offset: u64, bytes: u64) -> Result<u64, &'static str> {
+    /// Returns where an offset lies in the target, before alignment.
+    fn position(&self, offset: u64) -> u64 {
         let Some(span) = self.span else {
-            return Ok(offset);
+            return offset;
         };
-        let last = span - bytes.min(span);
         match self.offsets {
-            Offsets::Exact if offset > last || bytes > span => {
-                Err("the operation lies beyond the end of the target")
-            }
-            Offsets::Exact => Ok(offset),
-            Offsets::Wrap => Ok((offset % span).min(last)),
+            Offsets::Exact => offset,
+            Offsets::Wrap => offset % span,
             Offsets::Scale => {
                 let scaled = u128::from(offset) * u128::from(span) / u128::from(self.source);
-                Ok(u64::try_from(scaled).unwrap_or(u64::MAX).min(last))
+                u64::try_from(scaled).unwrap_or(u64::MAX).min(span)
             }
         }
     }
@@ -149,6 +150,15 @@ mod tests {
     }
 
     #[test]
+    fn exact_addresses_fit_if_their_blocks_do_and_keep_their_last_bytes() {
+        let mapping = AddressMapping::new(Offsets::Exact, Some(8192), Some(4096), 0).unwrap();
+        let (offset, size, _) = map(&mapping, 7680, 512);
+        assert_eq!((offset, size), (4096, 4096));
+        let (offset, size, changes) = map(&mapping, 3584, 1024);
+        assert_eq!((offset, size, changes.aligned), (0, 8192, 1));
+    }
+
+    #[test]
     fn an_exact_address_beyond_the_target_is_refused() {
         let mapping = AddressMapping::new(Offsets::Exact, Some(8192), None, 0).unwrap();
         let mut entry = TraceEntry::new(0, Kind::Read, 8000, 512);
@@ -159,20 +169,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_mapped_fits_and_is_aligned(
-            offset in 0..=i64::MAX as u64 / 2,
-            size in 0_u64..=u64::from(u32::MAX),
-            target in 4096_u64..1 << 50,
+        fn everything_mapped_fits_is_aligned_and_covers_its_source(
+            offset in prop_oneof![0..=i64::MAX as u64 / 2, 0..=1_u64 << 20],
+            size in prop_oneof![0_u64..=u64::from(u32::MAX), 0_u64..=1 << 16],
+            target in prop_oneof![4096_u64..1 << 50, 4096_u64..1 << 21],
             source in 1_u64..1 << 62,
-            scale: bool,
+            offsets in prop_oneof![Just(Offsets::Exact), Just(Offsets::Wrap), Just(Offsets::Scale)],
             align in prop_oneof![Just(1_u64), Just(512), Just(4096)],
         ) {
-            let offsets = if scale { Offsets::Scale } else { Offsets::Wrap };
             let mapping = AddressMapping::new(offsets, Some(target), Some(align), source).unwrap();
-            let (offset, size, _) = map(&mapping, offset, size);
-            prop_assert!(offset + u64::from(size) <= target);
-            prop_assert_eq!(offset % align, 0);
-            prop_assert_eq!(u64::from(size) % align, 0);
+            let span = target - target % align;
+            let mut entry = TraceEntry::new(0, Kind::Write, offset, size);
+            let mut changes = Changes::default();
+            if mapping.apply(&mut entry, &mut changes).is_err() {
+                prop_assert!(offsets == Offsets::Exact && offset + size > span);
+                return Ok(());
+            }
+            let (start, end) = (entry.row.offset, entry.row.offset + u64::from(entry.row.size));
+            prop_assert!(end <= target);
+            prop_assert_eq!((start % align, end % align), (0, 0));
+            if offsets != Offsets::Scale && offset + size <= span && changes.clipped == 0 {
+                prop_assert!(start <= offset && offset + size <= end, "[{start}, {end})");
+            }
         }
     }
 }
