@@ -7,11 +7,14 @@
 //! safely (two lengths that differ, an unknown coding) is malformed.
 
 use crate::http1::chunked::Chunked;
+use httparse::{Header, ParserConfig, Status};
+use memchr::memchr_iter;
+use std::mem::MaybeUninit;
 
 /// The maximum length of a head [bytes]; a longer one is malformed.
 pub const HEAD_LIMIT: usize = 16 * 1024;
 /// Capacity for heads that a reader retains for the next response [bytes]: enough for ordinary ones.
-const HEAD_KEPT: usize = 1024;
+const RETAINED_HEAD: usize = 1024;
 /// The maximum number of header fields in a head; more are malformed.
 pub const FIELDS_LIMIT: usize = 128;
 
@@ -68,7 +71,7 @@ impl Response {
     pub fn begin(&mut self, without_body: bool) {
         self.place = ResponseState::Head;
         self.head.clear();
-        self.head.shrink_to(HEAD_KEPT);
+        self.head.shrink_to(RETAINED_HEAD);
         self.without_body = without_body;
         self.status = 0;
         self.body_bytes = 0;
@@ -127,72 +130,76 @@ impl Response {
 
     /// Reads bytes of the head; returns the bytes used, or None when more are needed.
     fn receive_head(&mut self, bytes: &[u8]) -> Option<usize> {
-        let kept = self.head.len();
-        // The end may straddle stored and new bytes: at most 3 stored bytes belong to it.
-        if kept == 0 {
-            let Some(end) = head_end(bytes) else {
-                self.keep(bytes);
-                return self.unless_malformed();
+        let stored = self.head.len();
+        if stored == 0 {
+            // Most heads arrive whole, and the parser finds the end itself.
+            return match self.parse_head(bytes) {
+                Some(Status::Complete(length)) => Some(length),
+                None if head_end(bytes).is_some() => self.refuse(),
+                _ => {
+                    let room = self.store(bytes);
+                    self.await_more(bytes.len() - room)
+                }
             };
-            self.parse_head(&bytes[..end]);
-            return Some(end);
         }
-        let room = (HEAD_LIMIT - kept).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..room]);
-        let from = kept.saturating_sub(3);
+        let room = self.store(bytes);
+        // The end may straddle stored and new bytes: at most 3 stored bytes belong to it.
+        let from = stored.saturating_sub(3);
         let Some(end) = head_end(&self.head[from..]).map(|end| from + end) else {
-            self.check_kept(bytes.len() - room);
-            return self.unless_malformed();
+            return self.await_more(bytes.len() - room);
         };
         let head = std::mem::take(&mut self.head);
-        self.parse_head(&head[..end]);
+        let parsed = self.parse_head(&head[..end]);
         self.head = head;
         self.head.clear();
-        self.head.shrink_to(HEAD_KEPT);
-        Some(end - kept)
+        self.head.shrink_to(RETAINED_HEAD);
+        if parsed != Some(Status::Complete(end)) {
+            return self.refuse();
+        }
+        Some(end - stored)
     }
 
-    /// Returns None if more bytes are needed, or Some(0) if the response is malformed.
-    fn unless_malformed(&self) -> Option<usize> {
-        matches!(self.place, ResponseState::Malformed).then_some(0)
+    fn refuse(&mut self) -> Option<usize> {
+        self.place = ResponseState::Malformed;
+        Some(0)
     }
 
-    /// Stores the start of a head.
-    fn keep(&mut self, bytes: &[u8]) {
-        let room = HEAD_LIMIT.min(bytes.len());
+    /// Stores a piece of a head; returns how many bytes found room.
+    fn store(&mut self, bytes: &[u8]) -> usize {
+        let room = (HEAD_LIMIT - self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
-        self.check_kept(bytes.len() - room);
+        room
     }
 
     /// Refuses at once a head that can never be valid: `left_over` bytes found no room.
-    fn check_kept(&mut self, left_over: usize) {
+    fn await_more(&mut self, left_over: usize) -> Option<usize> {
         let start = self.head.len().min(PROTOCOL.len());
         if left_over > 0 || self.head[..start] != PROTOCOL[..start] {
-            self.place = ResponseState::Malformed;
+            return self.refuse();
         }
+        None
     }
 
-    /// Parses a whole head; next comes the body, the end, or (after 1xx) another head.
-    fn parse_head(&mut self, head: &[u8]) {
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_LIMIT];
-        let mut parsed = httparse::Response::new(&mut fields);
-        let whole = parsed.parse(head) == Ok(httparse::Status::Complete(head.len()));
-        let place = match parsed.code {
-            Some(status) if whole && head.len() <= HEAD_LIMIT && head.starts_with(PROTOCOL) => {
-                self.status = status;
-                self.frame(parsed.version == Some(1), parsed.headers)
+    /// Parses a head at the start of these bytes; if it is whole, next comes the body, the end, or (after 1xx) another
+    /// head. None: it is malformed.
+    fn parse_head(&mut self, bytes: &[u8]) -> Option<Status<usize>> {
+        let mut fields = [MaybeUninit::uninit(); FIELDS_LIMIT];
+        let mut parsed = httparse::Response::new(&mut []);
+        let config = ParserConfig::default();
+        let status = config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut fields);
+        let status = status.ok()?;
+        if let Status::Complete(length) = status {
+            if length > HEAD_LIMIT || !bytes.starts_with(PROTOCOL) {
+                return None;
             }
-            _ => None,
-        };
-        self.place = place.unwrap_or(ResponseState::Malformed);
+            self.status = parsed.code?;
+            self.place = self.frame(parsed.version == Some(1), parsed.headers)?;
+        }
+        Some(status)
     }
 
     /// Returns what follows the head; None if the head contradicts itself.
-    fn frame(
-        &mut self,
-        version_1_1: bool,
-        fields: &[httparse::Header<'_>],
-    ) -> Option<ResponseState> {
+    fn frame(&mut self, version_1_1: bool, fields: &[Header<'_>]) -> Option<ResponseState> {
         // 101 switches the connection to another protocol, which was not requested.
         if self.status < 100 || self.status == 101 {
             return None;
@@ -278,16 +285,11 @@ impl Default for Response {
 
 /// Returns where the first empty line ends.
 fn head_end(bytes: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(at) = bytes[from..].iter().position(|&byte| byte == b'\n') {
-        from += at + 1;
-        match bytes[from..] {
-            [b'\n', ..] => return Some(from + 1),
-            [b'\r', b'\n', ..] => return Some(from + 2),
-            _ => {}
-        }
-    }
-    None
+    memchr_iter(b'\n', bytes).find_map(|at| match bytes[at + 1..] {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
 }
 
 /// How the body ends.
@@ -303,7 +305,7 @@ pub(crate) enum Framing {
 
 impl Framing {
     /// Returns how the body of a message with these fields ends; None if that cannot be determined.
-    pub(crate) fn of(fields: &[httparse::Header<'_>]) -> Option<Self> {
+    pub(crate) fn of(fields: &[Header<'_>]) -> Option<Self> {
         if has_field(fields, "transfer-encoding") {
             return Self::of_codings(fields);
         }
@@ -314,7 +316,7 @@ impl Framing {
     }
 
     /// The same by the transfer codings: `chunked` ends the body if it is the last one and occurs once.
-    fn of_codings(fields: &[httparse::Header<'_>]) -> Option<Self> {
+    fn of_codings(fields: &[Header<'_>]) -> Option<Self> {
         let mut times = 0;
         let mut last = false;
         for coding in list(fields, "transfer-encoding") {
@@ -330,12 +332,12 @@ impl Framing {
 }
 
 /// Returns whether two fields contradict each other about the end of the body: then nothing after it can be trusted.
-pub(crate) fn is_doubtful(fields: &[httparse::Header<'_>]) -> bool {
+pub(crate) fn is_doubtful(fields: &[Header<'_>]) -> bool {
     has_field(fields, "content-length") && has_field(fields, "transfer-encoding")
 }
 
 /// Returns the one length that all Content-Length fields agree on.
-fn length(fields: &[httparse::Header<'_>]) -> Option<u64> {
+fn length(fields: &[Header<'_>]) -> Option<u64> {
     let mut agreed = None;
     for value in list(fields, "content-length") {
         let length = decimal(value)?;
@@ -361,30 +363,24 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// Returns whether the connection stays open after this message (RFC 9112, section 9.3).
-pub fn is_persistent(version_1_1: bool, fields: &[httparse::Header<'_>]) -> bool {
+pub fn is_persistent(version_1_1: bool, fields: &[Header<'_>]) -> bool {
     let has_token =
         |word: &[u8]| list(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
     !has_token(b"close") && (version_1_1 || has_token(b"keep-alive"))
 }
 
 /// Returns the elements of a field that is a list, over all its lines.
-fn list<'a>(
-    fields: &'a [httparse::Header<'_>],
-    name: &'static str,
-) -> impl Iterator<Item = &'a [u8]> {
+fn list<'a>(fields: &'a [Header<'_>], name: &'static str) -> impl Iterator<Item = &'a [u8]> {
     values(fields, name)
         .flat_map(|value| value.split(|&byte| byte == b','))
         .map(<[u8]>::trim_ascii)
 }
 
-fn has_field(fields: &[httparse::Header<'_>], name: &'static str) -> bool {
+fn has_field(fields: &[Header<'_>], name: &'static str) -> bool {
     values(fields, name).next().is_some()
 }
 
-fn values<'a>(
-    fields: &'a [httparse::Header<'_>],
-    name: &'static str,
-) -> impl Iterator<Item = &'a [u8]> {
+fn values<'a>(fields: &'a [Header<'_>], name: &'static str) -> impl Iterator<Item = &'a [u8]> {
     fields
         .iter()
         .filter(move |field| field.name.eq_ignore_ascii_case(name))
