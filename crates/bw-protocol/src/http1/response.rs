@@ -11,12 +11,14 @@ use httparse::{Header, ParserConfig, Status};
 use memchr::memchr_iter;
 use std::mem::MaybeUninit;
 
-/// The maximum length of a head [bytes]; a longer one is malformed.
-pub const HEAD_LIMIT: usize = 16 * 1024;
+/// The maximum length of a head [bytes]; a longer one is malformed. As in curl.
+pub const HEAD_LIMIT: usize = 300 * 1024;
 /// Capacity for heads that a reader retains for the next response [bytes]: enough for ordinary ones.
 const RETAINED_HEAD: usize = 1024;
-/// The maximum number of header fields in a head; more are malformed.
-pub const FIELDS_LIMIT: usize = 128;
+/// The maximum number of header fields in a head; more are malformed. As in curl.
+pub const FIELDS_LIMIT: usize = 5000;
+/// Fields that are parsed on the stack. A head with more allocates.
+const FIELDS_ON_STACK: usize = 128;
 
 const PROTOCOL: &[u8] = b"HTTP/1.";
 
@@ -183,19 +185,34 @@ impl Response {
     /// Parses a head at the start of these bytes; if it is whole, next comes the body, the end, or (after 1xx) another
     /// head. None: it is malformed.
     fn parse_head(&mut self, bytes: &[u8]) -> Option<Status<usize>> {
-        let mut fields = [MaybeUninit::uninit(); FIELDS_LIMIT];
+        match self.parse_fields(bytes, &mut [MaybeUninit::uninit(); FIELDS_ON_STACK]) {
+            Err(httparse::Error::TooManyHeaders) => {
+                let mut fields = vec![MaybeUninit::uninit(); FIELDS_LIMIT];
+                self.parse_fields(bytes, &mut fields).ok().flatten()
+            }
+            status => status.ok().flatten(),
+        }
+    }
+
+    /// As [`parse_head`](Self::parse_head), with room for so many fields.
+    fn parse_fields<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        fields: &mut [MaybeUninit<Header<'a>>],
+    ) -> Result<Option<Status<usize>>, httparse::Error> {
         let mut parsed = httparse::Response::new(&mut []);
         let config = ParserConfig::default();
-        let status = config.parse_response_with_uninit_headers(&mut parsed, bytes, &mut fields);
-        let status = status.ok()?;
-        if let Status::Complete(length) = status {
-            if length > HEAD_LIMIT || !bytes.starts_with(PROTOCOL) {
-                return None;
-            }
-            self.status = parsed.code?;
-            self.place = self.frame(parsed.version == Some(1), parsed.headers)?;
+        let status = config.parse_response_with_uninit_headers(&mut parsed, bytes, fields)?;
+        if let (Status::Complete(length), Some(code)) = (status, parsed.code) {
+            self.status = code;
+            let next = self.frame(parsed.version == Some(1), parsed.headers);
+            let (true, Some(next)) = (length <= HEAD_LIMIT && bytes.starts_with(PROTOCOL), next)
+            else {
+                return Ok(None);
+            };
+            self.place = next;
         }
-        Some(status)
+        Ok(Some(status))
     }
 
     /// Returns what follows the head; None if the head contradicts itself.
@@ -369,11 +386,12 @@ pub fn is_persistent(version_1_1: bool, fields: &[Header<'_>]) -> bool {
     !has_token(b"close") && (version_1_1 || has_token(b"keep-alive"))
 }
 
-/// Returns the elements of a field that is a list, over all its lines.
+/// Returns the elements of a field that is a list, over all its lines, without empty ones (RFC 9110, section 5.6.1).
 fn list<'a>(fields: &'a [Header<'_>], name: &'static str) -> impl Iterator<Item = &'a [u8]> {
     values(fields, name)
         .flat_map(|value| value.split(|&byte| byte == b','))
         .map(<[u8]>::trim_ascii)
+        .filter(|element| !element.is_empty())
 }
 
 fn has_field(fields: &[Header<'_>], name: &'static str) -> bool {
