@@ -19,6 +19,7 @@ use bw_sys::process::{
 use bw_sys::signals::prepare_child;
 use rustix::process::{Pid, Signal, chdir, kill_process, setpgid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use std::cell::Cell;
 use std::ffi::{CStr, CString, NulError};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
@@ -283,8 +284,10 @@ fn connect([input, output, errors]: [i32; 3]) -> rustix::io::Result<()> {
 pub(crate) struct Program {
     candidates: Vec<CString>,
     words: Vec<Rc<CStr>>,
-    /// `/bin/sh`, argv..., null: from index 1 on it is the vector of the command.
+    /// argv..., null.
     vector: Vec<*const libc::c_char>,
+    /// `/bin/sh`, the script, the words after argv[0], null. The child sets the script: it may be any of the candidates.
+    by_shell: Vec<Cell<*const libc::c_char>>,
 }
 
 /// Executes scripts without `#!`.
@@ -298,12 +301,13 @@ impl Program {
             .iter()
             .map(|word| Ok(CString::new(word.as_str())?.into()))
             .collect::<Result<_, NulError>>()?;
-        let mut vector = vec![SHELL.as_ptr()];
-        vector.extend(words.iter().map(|word| word.as_ptr()));
-        vector.push(ptr::null());
+        let ends_with_null = words.iter().map(|word| word.as_ptr()).chain([ptr::null()]);
+        let vector: Vec<_> = ends_with_null.collect();
+        let by_shell = [SHELL.as_ptr()].into_iter().chain(vector.clone());
         Ok(Self {
             candidates: candidates(&argv[0], path)?,
             words,
+            by_shell: by_shell.map(Cell::new).collect(),
             vector,
         })
     }
@@ -323,33 +327,47 @@ impl Program {
             unsafe {
                 libc::execve(
                     candidate.as_ptr(),
-                    self.vector[1..].as_ptr(),
+                    self.vector.as_ptr(),
                     environment.as_ptr(),
                 )
             };
             match io::Error::last_os_error().raw_os_error() {
-                Some(libc::ENOENT | libc::ENOTDIR) => {}
-                Some(libc::EACCES) => answer = libc::EACCES,
                 Some(libc::ENOEXEC) => return self.by_shell(candidate, environment),
+                Some(libc::EACCES) => answer = libc::EACCES,
+                Some(errno) if is_absence(errno) => {
+                    // As execvp(3): that a file may not be executed says more than that the last one is missing.
+                    if answer != libc::EACCES {
+                        answer = errno;
+                    }
+                }
                 other => return other.unwrap_or(libc::EIO),
             }
         }
         answer
     }
 
-    /// Executes a script without `#!` by the shell. The child may change memory only if
-    /// it is its own, so the vector is copied to the stack, for up to 64 words.
-    fn by_shell(&self, path: &CString, environment: &Environment) -> i32 {
-        let mut vector = [ptr::null(); 64];
-        if self.vector.len() > vector.len() {
-            return libc::ENOEXEC;
-        }
-        vector[..self.vector.len()].copy_from_slice(&self.vector);
-        vector[1] = path.as_ptr();
-        // SAFETY: as in `execute`; the vector ends with null.
-        unsafe { libc::execve(SHELL.as_ptr(), vector.as_ptr(), environment.as_ptr()) };
+    /// Executes a script without `#!` by the shell. Only a child calls it: its parent stands still, or has a copy.
+    fn by_shell(&self, path: &CStr, environment: &Environment) -> i32 {
+        self.by_shell[1].set(path.as_ptr());
+        // SAFETY: as in `execute`; a cell has the layout of its pointer.
+        unsafe {
+            libc::execve(
+                SHELL.as_ptr(),
+                self.by_shell.as_ptr().cast(),
+                environment.as_ptr(),
+            )
+        };
         libc::ENOEXEC
     }
+}
+
+/// Returns whether the search goes on in the next directory of PATH: with the errors of a missing file, and those of a
+/// directory on a file system or a server that is gone, as execvp(3) of glibc does.
+fn is_absence(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT
+    )
 }
 
 fn candidates(name: &str, path: &str) -> Result<Vec<CString>, NulError> {
@@ -380,6 +398,12 @@ mod tests {
     }
 
     #[test]
+    fn a_file_system_that_is_gone_does_not_end_the_search() {
+        assert!([libc::ESTALE, libc::ENODEV, libc::ETIMEDOUT].map(is_absence) == [true; 3]);
+        assert!([libc::EACCES, libc::E2BIG, libc::ENOMEM].map(is_absence) == [false; 3]);
+    }
+
+    #[test]
     fn nul_is_refused() {
         assert!(Program::new(&["a\0b".to_owned()], "/bin").is_err());
     }
@@ -406,7 +430,10 @@ mod tests {
         let program = Box::new(moved.remove(0));
         // SAFETY: the vector of a program that lives.
         let words = unsafe { strings_of(&program.vector) };
-        assert_eq!(words, ["/bin/sh", "printf", "a b"]);
+        assert_eq!(words, ["printf", "a b"]);
+        let shell: Vec<_> = program.by_shell.iter().map(Cell::get).collect();
+        // SAFETY: as above.
+        assert_eq!(unsafe { strings_of(&shell) }, ["/bin/sh", "printf", "a b"]);
         assert_eq!(program.name(), "printf");
     }
 

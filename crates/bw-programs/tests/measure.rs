@@ -57,6 +57,18 @@ fn a_block_goes_to_aplog_and_output_through() {
 }
 
 #[test]
+fn a_script_without_an_interpreter_has_any_number_of_arguments() {
+    let folder = Folder::new();
+    let script = folder.script("words", "");
+    std::fs::write(&script, "exit $#\n").unwrap();
+    for words in [0, 61, 62, 63, 200] {
+        let mut command = launcher(&["measure", &script]);
+        command.args(vec!["x"; words]).stdout(Stdio::null());
+        assert_eq!(code(&command.output().unwrap()), words as i32);
+    }
+}
+
+#[test]
 fn without_aplog_the_block_goes_to_stdout() {
     let output = launcher(&["measure", "echo", "hello"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
