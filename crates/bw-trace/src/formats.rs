@@ -129,6 +129,9 @@ pub(crate) fn candidates(head: &[u8], input: &TraceInput) -> Vec<Format> {
     BY_LINES.into_iter().filter(reads).collect()
 }
 
+/// Maximum length of a line of any text [bytes].
+pub(crate) const LONGEST_LINE_BYTES: usize =
+    <requests::JsonLines as LineFormat>::LONGEST_LINE_BYTES as usize;
 /// How many lines of a text decide its format.
 const LINES_TRIED: usize = 64;
 

@@ -67,12 +67,21 @@ pub(crate) fn open_stream(
     })
 }
 
-/// Returns as much of the start as is needed to determine the format.
+/// Returns as much of the start as is needed to determine the format: of a text at least one line.
 fn read_start(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     read_head(stream, own::MAGIC.len(), &mut head)?;
     if !head.starts_with(own::MAGIC) {
-        read_head(stream, HEAD_BYTES, &mut head)?;
+        let mut length = HEAD_BYTES;
+        read_head(stream, length, &mut head)?;
+        // A request with its body can be one long line. Only a text is read on.
+        while head.len() == length
+            && length < formats::LONGEST_LINE_BYTES
+            && memchr::memchr2(b'\n', 0, &head).is_none()
+        {
+            length *= 2;
+            read_head(stream, length, &mut head)?;
+        }
     }
     Ok(head)
 }
@@ -274,5 +283,17 @@ mod tests {
         assert!(error.message.contains("msr, spc"), "{error}");
         assert!(error.remedy.contains("--format"), "{error}");
         assert_eq!(only("t", &[Format::Msr], || None), Ok(Format::Msr));
+    }
+
+    #[test]
+    fn a_first_line_longer_than_the_usual_head_decides_the_format() {
+        for longest in [100 << 10, 3 << 20] {
+            let body = "a".repeat(longest);
+            let line =
+                format!(r#"{{"time": 1, "method": "POST", "url": "http://h/", "body": "{body}"}}"#);
+            let raw = Box::new(Cursor::new(format!("{line}\n{line}\n").into_bytes()));
+            let open = open_stream("t", raw, &TraceInput::new("t"));
+            assert_eq!(open.map(|open| open.format), Ok(Format::Jsonl));
+        }
     }
 }

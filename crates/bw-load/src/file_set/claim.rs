@@ -16,6 +16,8 @@
 //! say who holds them. Rejected: times of the file or of clocks, which differ between hosts.
 
 use crate::file_set::store::{EntryKind, Store};
+use bw_model::Date;
+use bw_sys::procfs;
 use rand_core::Rng;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -144,27 +146,14 @@ fn held() -> std::sync::MutexGuard<'static, Vec<String>> {
 
 /// Returns when a process started [clock ticks since the boot]; None if there is none.
 fn started(pid: u32) -> Option<u64> {
-    let about = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program may contain anything. Field 22 of proc_pid_stat(5).
-    let fields = about.rsplit_once(") ")?.1;
-    let state = fields.split(' ').next()?;
-    let started = fields.split(' ').nth(19)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(started)
+    let found = procfs::identify(pid.cast_signed())?;
+    (!found.gone).then_some(found.started)
 }
 
 /// Returns a time in seconds since 1970 as a date and time.
 fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days from 0000-03-01 in cycles of 400 years (H. Hinnant, chrono-compatible low-level date algorithms).
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let Date { year, month, day } = Date::after_1970(days);
     let (hour, minute) = (second / 3600, second / 60 % 60);
     format!(
         "{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC",

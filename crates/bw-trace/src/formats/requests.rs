@@ -13,7 +13,7 @@ use crate::source::TraceSource;
 use crate::text::{Bytes, LineFormat};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bw_model::Kind;
+use bw_model::{Date, Kind};
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::Value;
@@ -84,9 +84,7 @@ fn epoch_time(text: &[u8]) -> Option<Stamp> {
 
 /// The parts of a date and a time of the day.
 struct CivilTime {
-    year: u64,
-    month: u64,
-    day: u64,
+    date: Date,
     hour: u64,
     minute: u64,
     second: u64,
@@ -95,24 +93,12 @@ struct CivilTime {
 impl CivilTime {
     /// Returns the seconds since 1970 in a zone this far east of UTC [s]; None before 1970, or if there is no such time.
     fn seconds(&self, east: i64) -> Option<u64> {
-        let Self {
-            year, month, day, ..
-        } = *self;
-        let fits = (1..=12).contains(&month) && (1..=31).contains(&day) && year >= 1;
-        if !fits || self.hour > 23 || self.minute > 59 || self.second > 60 {
+        if self.hour > 23 || self.minute > 59 || self.second > 60 {
             return None;
         }
-        // Days of the Gregorian calendar, with years that start in March.
-        let (year, month) = if month > 2 {
-            (year, month - 3)
-        } else {
-            (year - 1, month + 9)
-        };
-        let days =
-            year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-        let since_1970 = i64::try_from(days).ok()? - 719_468;
         let of_day = i64::try_from(self.hour * 3600 + self.minute * 60 + self.second).ok()?;
-        u64::try_from(since_1970 * 86_400 + of_day - east).ok()
+        let days = self.date.days_since_1970()?;
+        u64::try_from(days * 86_400 + of_day - east).ok()
     }
 }
 
@@ -158,9 +144,11 @@ fn log_time(text: &[u8]) -> Option<Stamp> {
     }
     let number = |from: usize, to: usize| digits(&date[from..to], 4);
     let time = CivilTime {
-        year: number(7, 11)?,
-        month,
-        day: digits(day, 2)?,
+        date: Date {
+            year: number(7, 11)?,
+            month,
+            day: digits(day, 2)?,
+        },
         hour: number(12, 14)?,
         minute: number(15, 17)?,
         second: number(18, 20)?,
@@ -177,9 +165,11 @@ fn iso_time(text: &[u8]) -> Option<Stamp> {
     }
     let number = |from: usize, to: usize| digits(&date[from..to], 4);
     let time = CivilTime {
-        year: number(0, 4)?,
-        month: number(5, 7)?,
-        day: number(8, 10)?,
+        date: Date {
+            year: number(0, 4)?,
+            month: number(5, 7)?,
+            day: number(8, 10)?,
+        },
         hour: number(11, 13)?,
         minute: number(14, 16)?,
         second: number(17, 19)?,
@@ -241,7 +231,7 @@ fn line_time(line: &[u8]) -> Option<LineTime> {
         });
     }
     let (stamp, place) = *numbers.first()?;
-    let quote = memchr(b'"', line, 0).unwrap_or(line.len());
+    let quote = find(b'"', line, 0).unwrap_or(line.len());
     Some(LineTime {
         stamp,
         start: place.min(quote),
@@ -252,8 +242,8 @@ fn line_time(line: &[u8]) -> Option<LineTime> {
 /// Returns the first time in brackets, and where the brackets start and end.
 fn bracketed_time(line: &[u8]) -> Option<(Stamp, usize, usize)> {
     let mut from = 0;
-    while let Some(open) = memchr(b'[', line, from) {
-        let close = memchr(b']', line, open)?;
+    while let Some(open) = find(b'[', line, from) {
+        let close = find(b']', line, open)?;
         if let Some(stamp) = any_time(&line[open + 1..close]) {
             return Some((stamp, open, close + 1));
         }
@@ -268,7 +258,7 @@ fn epoch_number(word: &[u8]) -> Option<Stamp> {
         text.iter()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte))
     };
-    let value = match memchr(b'=', word, 0) {
+    let value = match find(b'=', word, 0) {
         Some(equals) if is_name(&word[..equals]) => &word[equals + 1..],
         _ => word,
     };
@@ -297,7 +287,7 @@ fn epoch_numbers(line: &[u8]) -> Vec<(Stamp, usize)> {
         words(start, text.open);
         start = text.end;
     }
-    words(start, memchr(b'"', line, start).unwrap_or(line.len()));
+    words(start, find(b'"', line, start).unwrap_or(line.len()));
     found
 }
 
@@ -321,16 +311,16 @@ impl Iterator for QuotedTexts<'_> {
     type Item = QuotedText;
 
     fn next(&mut self) -> Option<QuotedText> {
-        let open = memchr(b'"', self.line, self.place)?;
+        let open = find(b'"', self.line, self.place)?;
         let (bytes, end) = quoted(self.line, open)?;
         self.place = end;
         Some(QuotedText { open, bytes, end })
     }
 }
 
-fn memchr(wanted: u8, line: &[u8], from: usize) -> Option<usize> {
-    let place = line[from..].iter().position(|byte| *byte == wanted)?;
-    Some(from + place)
+/// Returns where a byte is, from `from` on.
+fn find(wanted: u8, line: &[u8], from: usize) -> Option<usize> {
+    memchr::memchr(wanted, &line[from..]).map(|place| from + place)
 }
 
 /// Returns the text between the quotation marks at `from`, without escapes, and the place behind it.
@@ -423,7 +413,7 @@ fn logged_request(line: &[u8], behind: usize) -> Result<QuotedText, ParseError> 
             "the request must be in quotation marks, as in \"GET / HTTP/1.1\"",
         ),
         Some(text) => return Ok(text),
-        None => match memchr(b'"', line, behind) {
+        None => match find(b'"', line, behind) {
             Some(quote) => (quote, "the request has no closing quotation mark"),
             None => (behind, "the request in quotation marks is missing"),
         },
