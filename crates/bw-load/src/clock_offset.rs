@@ -65,7 +65,7 @@ fn default_round_trips() -> u32 {
 pub struct ClockOffset {
     /// Round trips that were answered.
     pub round_trips: u32,
-    /// Packets without an answer.
+    /// Packets without an answer, or with one whose times cannot be.
     pub lost: u32,
     /// CLOCK_MONOTONIC there minus that here.
     pub offset_ns: Option<i64>,
@@ -98,11 +98,12 @@ impl RoundTrip {
         there / 2 + back / 2 + (there % 2 + back % 2) / 2
     }
 
-    /// Returns the time of both ways.
+    /// Returns the time of both ways; None if the echo says that it held the packet for longer than the round trip took,
+    /// or that it answered before it received.
     #[must_use]
-    pub fn delay_ns(self) -> u64 {
-        let (whole, there) = (self.returned - self.sent, self.answered - self.received);
-        whole.saturating_sub(there)
+    pub fn delay_ns(self) -> Option<u64> {
+        let there = self.answered.wrapping_sub(self.received);
+        self.returned.wrapping_sub(self.sent).checked_sub(there)
     }
 }
 
@@ -159,13 +160,14 @@ pub fn probe(request: &ProbeRequest) -> Result<ClockOffset, EngineError> {
             break;
         }
         number += 1;
-        let Some(trip) = round_trip(&socket, request.token, number) else {
+        let trip = round_trip(&socket, request.token, number);
+        let Some((trip, delay)) = trip.and_then(|trip| Some((trip, trip.delay_ns()?))) else {
             found.lost += 1;
             continue;
         };
         found.round_trips += 1;
-        if found.delay_ns.is_none_or(|delay| trip.delay_ns() < delay) {
-            found.delay_ns = Some(trip.delay_ns());
+        if found.delay_ns.is_none_or(|smallest| delay < smallest) {
+            found.delay_ns = Some(delay);
             found.offset_ns = Some(trip.offset_ns());
             found.at_ns = Some(trip.sent + (trip.returned - trip.sent) / 2);
         }
@@ -216,9 +218,23 @@ mod tests {
                     answered: received + 3,
                     returned: sent + there + 3 + back,
                 };
-                assert_eq!(trip.delay_ns(), there + back);
-                assert!((trip.offset_ns() - offset).unsigned_abs() <= trip.delay_ns() / 2);
+                assert_eq!(trip.delay_ns(), Some(there + back));
+                assert!((trip.offset_ns() - offset).unsigned_abs() <= (there + back) / 2);
             }
+        }
+    }
+
+    #[test]
+    fn times_that_cannot_be_have_no_delay() {
+        for (received, answered) in [(1000, 999), (u64::MAX, 0), (0, u64::MAX), (0, 51)] {
+            let trip = RoundTrip {
+                sent: 100,
+                received,
+                answered,
+                returned: 150,
+            };
+            let possible = (received, answered) == (u64::MAX, 0);
+            assert_eq!(trip.delay_ns().is_some(), possible, "{trip:?}");
         }
     }
 
