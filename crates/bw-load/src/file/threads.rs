@@ -106,6 +106,8 @@ pub struct ThreadsTarget {
     buffers: ManuallyDrop<Buffers>,
     /// Entries of `ready` written, not all of them published.
     prepared: u64,
+    /// Operations that ended without an entry of `ready`: they had no buffer.
+    refused: u64,
     /// Entries of `ended` taken.
     taken: u64,
     busy: Box<[bool]>,
@@ -131,6 +133,7 @@ impl ThreadsTarget {
             pool: Vec::with_capacity(count as usize),
             buffers: ManuallyDrop::new(buffers),
             prepared: 0,
+            refused: 0,
             taken: 0,
             busy: vec![false; depth as usize].into_boxed_slice(),
             description: FileDescription {
@@ -167,7 +170,7 @@ impl ThreadsTarget {
 
     /// Returns whether no operation is in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        self.prepared == self.taken
+        self.prepared + self.refused == self.taken
     }
 
     /// Returns the bell.
@@ -214,7 +217,10 @@ impl Target for ThreadsTarget {
             .place(&mut self.buffers, slot, operation)
         {
             Ok(place) => place.address,
-            Err(error) => return self.shared.finish(slot, negative(&error)),
+            Err(error) => {
+                self.refused += 1;
+                return self.shared.finish(slot, negative(&error));
+            }
         };
         let job = &self.shared.jobs[slot as usize];
         job.offset.store(operation.offset, Relaxed);
@@ -285,7 +291,30 @@ fn join(pool: &mut Vec<JoinHandle<()>>, poll_limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::sync::mpsc::channel;
+
+    #[test]
+    fn an_operation_without_a_buffer_ends_and_leaves_the_pool_idle() {
+        let operand = Operand::File(Arc::new(File::open("/dev/null").unwrap()));
+        let buffers = Buffers::new(2, 4096).unwrap();
+        let mut target =
+            ThreadsTarget::new(operand, buffers, (2, 1), &Affinity::current(), None).unwrap();
+        let operation = Operation {
+            at: Nanos::ZERO,
+            offset: 0,
+            size: 512,
+            kind: Kind::Exchange,
+            notify: false,
+            tag: 0,
+        };
+        let mut ends = Vec::with_capacity(2);
+        target.submit(0, &operation);
+        assert!(!target.is_idle());
+        target.reap(&mut ends).unwrap();
+        assert_eq!((ends[0].slot, ends[0].result), (0, -libc::EINVAL));
+        assert!(target.is_idle());
+    }
 
     #[test]
     fn a_thread_that_does_not_end_is_waited_for_only_so_long() {
