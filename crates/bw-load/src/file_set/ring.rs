@@ -13,6 +13,7 @@ use bw_model::{FileAddress, Kind, Operation};
 use io_uring::{opcode, squeue, types};
 use rustix::fd::AsRawFd;
 use rustix::fs::OFlags;
+use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ struct Slot {
     call: SetCall,
     /// The object's name, and the other one, with a NUL at the end.
     names: [[u8; NAME_BYTES]; 2],
-    attributes: MaybeUninit<libc::statx>,
+    /// The kernel writes them while other slots are changed through `&mut`.
+    attributes: UnsafeCell<MaybeUninit<libc::statx>>,
 }
 
 /// The set's part of a ring.
@@ -54,7 +56,7 @@ impl SetRing {
         let slot = || Slot {
             call: call::NONE,
             names: [[0; NAME_BYTES]; 2],
-            attributes: MaybeUninit::zeroed(),
+            attributes: UnsafeCell::new(MaybeUninit::zeroed()),
         };
         Self {
             set,
@@ -132,7 +134,7 @@ impl SetRing {
         let directory = || types::Fd(call.directory(&self.set).as_raw_fd());
         let file = types::Fd(call.descriptor);
         let statx = |file, name, flags| {
-            let attributes = slot.attributes.as_ptr().cast_mut().cast();
+            let attributes = slot.attributes.get().cast();
             opcode::Statx::new(file, name, attributes)
                 .flags(flags)
                 .mask(libc::STATX_BASIC_STATS)
