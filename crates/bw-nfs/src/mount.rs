@@ -2,7 +2,7 @@
 
 use crate::rpc::{Caller, Results};
 use crate::value::Handle;
-use crate::xdr::{Malformed, put, put_opaque};
+use crate::xdr::{Malformed, put, put_opaque, put_u32};
 use nfs3_types::mount::{FHSIZE3, MNTNAMLEN, MOUNT_PROGRAM, mountstat3};
 use nfs3_types::portmap::{IPPROTO_TCP, PMAP_PROG, mapping};
 
@@ -32,6 +32,46 @@ pub fn read_getport(mut results: Results<'_>) -> Result<Option<u16>, Malformed> 
     let port = results.0.u32("port")?;
     let port = u16::try_from(port).map_err(|_| Malformed("port below 65536"))?;
     Ok((port != 0).then_some(port))
+}
+
+/// Versions of the portmapper that know addresses of IPv6, the newest first (RFC 1833).
+pub const RPCBIND_VERSIONS: [u32; 2] = [4, 3];
+/// RPCBPROC_GETADDR.
+const GETADDR: u32 = 3;
+/// Maximum length of a universal address [bytes]: more than IPv6 with a zone needs.
+const ADDRESS_MOST: usize = 128;
+
+/// Appends a call, of one of [`RPCBIND_VERSIONS`], for the address at which this version of a program listens on TCP over
+/// IPv6.
+pub fn call_getaddr(caller: &Caller, out: &mut Vec<u8>, xid: u32, (program, version): (u32, u32)) {
+    caller.call(out, xid, GETADDR, |out| {
+        put_u32(out, program);
+        put_u32(out, version);
+        // The address and the owner are those of the server.
+        for text in ["tcp6", "", ""] {
+            put_opaque(out, text.as_bytes());
+        }
+    });
+}
+
+/// Returns the port of a universal address, `ADDRESS.HIGH.LOW` (RFC 5665, section 5.2.3); None if the program is not
+/// registered.
+///
+/// # Errors
+/// The results are no universal address.
+pub fn read_getaddr(mut results: Results<'_>) -> Result<Option<u16>, Malformed> {
+    let address = results.0.opaque(ADDRESS_MOST, "universal address")?;
+    if address.is_empty() {
+        return Ok(None);
+    }
+    let mut numbers = address.rsplit(|byte| *byte == b'.').map(|digits| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        digits.parse::<u8>().ok()
+    });
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(low), Some(high)) => Ok(Some(u16::from_be_bytes([high, low]))),
+        _ => Err(Malformed("universal address")),
+    }
 }
 
 /// Appends a call for the handle of an export.

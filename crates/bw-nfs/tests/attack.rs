@@ -28,6 +28,7 @@ fn read_all(procedure: Procedure, record: &Record<'_>) -> bool {
     };
     let _ = mount::read_mount(results);
     let _ = mount::read_getport(results);
+    let _ = mount::read_getaddr(results);
     let mut exports = 0;
     let _ = mount::read_exports(results, |_| exports += 1);
     // An export has at least 12 bytes.

@@ -534,6 +534,34 @@ fn a_mount_and_a_lookup_of_a_port_are_read() {
             read
         );
     }
+
+    let caller = Caller::new(
+        mount::PORTMAP_NUMBER,
+        mount::RPCBIND_VERSIONS[0],
+        &credentials(),
+    );
+    let mut out = Vec::new();
+    mount::call_getaddr(&caller, &mut out, 8, (100_005, 3));
+    let mut bytes = &out[4..];
+    rpc_msg::unpack(&mut bytes).unwrap();
+    let asked: Vec<u8> = [100_005_u32, 3, 4].map(u32::to_be_bytes).concat();
+    assert_eq!(bytes, [&asked[..], b"tcp6", &[0; 8]].concat());
+    for (text, read) in [
+        ("::.8.1", Ok(Some(2049))),
+        ("fe80::1.78.80", Ok(Some(20_048))),
+        ("", Ok(None)),
+        ("::.8", Err(())),
+        ("::.256.1", Err(())),
+        ("8", Err(())),
+    ] {
+        let bytes = accepted(&Opaque::borrowed(text.as_bytes()));
+        let head = read_reply(&record(&bytes)).unwrap();
+        assert_eq!(
+            mount::read_getaddr(head.results.unwrap()).map_err(drop),
+            read,
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -478,7 +478,10 @@ impl Endpoint {
     /// # Errors
     /// `host-unknown`: the name has no address.
     pub(crate) fn resolve(host: &str, port: u16) -> Result<Self, EngineError> {
-        let name = format!("{host}:{port}");
+        let name = match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
         let remedy = "check the name, and the resolver (getent hosts NAME)";
         let addresses: Vec<_> = match (host, port).to_socket_addrs() {
             Ok(addresses) => addresses.map(Address::Ip).collect(),
@@ -756,5 +759,15 @@ mod tests {
         }
         let local = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
         assert!(!is_itself(&local, &SockAddr::unix("/tmp/none").unwrap()));
+    }
+
+    #[test]
+    fn an_address_of_ipv6_is_named_with_brackets() {
+        let endpoint = Endpoint::resolve("::1", 8080).unwrap();
+        assert_eq!(endpoint.name, "[::1]:8080");
+        assert_eq!(
+            Endpoint::resolve("127.0.0.1", 1).unwrap().name,
+            "127.0.0.1:1"
+        );
     }
 }

@@ -253,15 +253,28 @@ impl MountRequest<'_> {
         let endpoint = Endpoint::resolve(self.host, mount::PMAP_PORT)?;
         let mut exchanger =
             Exchanger::connect(&endpoint, self.limit).map_err(|error| refused(error.message))?;
-        let caller = Caller::new(
-            mount::PORTMAP_NUMBER,
-            mount::PORTMAP_VERSION,
-            self.credentials,
-        );
-        let port = exchanger.call(
-            |out, xid| mount::call_getport(&caller, out, xid, program),
-            |results| mount::read_getport(results).map_err(malformed),
-        );
+        let caller = |version| Caller::new(mount::PORTMAP_NUMBER, version, self.credentials);
+        let server = exchanger.socket.peer_addr();
+        let port = if server.is_ok_and(|address| address.is_ipv6()) {
+            let [newest, former] = mount::RPCBIND_VERSIONS;
+            let mut ask = |version| {
+                let caller = caller(version);
+                exchanger.call(
+                    |out, xid| mount::call_getaddr(&caller, out, xid, program),
+                    |results| mount::read_getaddr(results).map_err(malformed),
+                )
+            };
+            match ask(newest) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => ask(former),
+                port => port,
+            }
+        } else {
+            let caller = caller(mount::PORTMAP_VERSION);
+            exchanger.call(
+                |out, xid| mount::call_getport(&caller, out, xid, program),
+                |results| mount::read_getport(results).map_err(malformed),
+            )
+        };
         let port = port.map_err(|error| refused(error.to_string()))?;
         port.ok_or_else(|| refused("it is not registered".to_owned()))
     }
