@@ -3,3 +3,4 @@
 
 pub(crate) use bw_sys::futex::{self, Scope};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::thread::yield_now;

@@ -9,6 +9,7 @@
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::thread::yield_now;
 
     /// As in bw-sys.
     pub(crate) enum Scope {
@@ -132,5 +133,25 @@ fn a_reader_sees_all_numbers_of_one_write() {
         if let Some((_, numbers)) = lock.read(seen) {
             assert_eq!(numbers, [2, 20]);
         }
+    });
+}
+
+/// Of two writers one may give way; a reader always has the numbers of one write.
+#[test]
+fn two_writers_of_a_sequence_lock_never_mix_their_numbers() {
+    every_order(3, || {
+        let lock = Arc::new(SequenceLock::new());
+        let writers = [1, 2].map(|number| {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || lock.write([number, 10 * number]))
+        });
+        if let Some([one, ten]) = lock.latest() {
+            assert_eq!(10 * one, ten, "both are of one write");
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        let [one, ten] = lock.latest().unwrap();
+        assert_eq!(10 * one, ten, "both are of one write");
     });
 }
