@@ -71,6 +71,14 @@ def bimodal(cv: float) -> Population:
     return Population(f"bimodal {cv:.0%}", draw)
 
 
+def two_modes(slow: float) -> Population:
+    """A share of the trials takes twice as long; each mode varies by 1 %."""
+    return Population(
+        f"two modes {slow:.0%}",
+        lambda rng, shape: 1 + (rng.random(shape) < slow) + 0.01 * rng.normal(size=shape),
+    )
+
+
 def correlated(rho: float, cv: float) -> Population:
     """AR(1), stationary from its first trial."""
 

@@ -15,7 +15,7 @@ import pytest
 from benchwright.core.plan import RunMore
 from benchwright.decide.history import History
 from benchwright.decide.stopping import decide
-from populations import EVERY, Population, bimodal, correlated, gamma, lognormal, normal
+from populations import EVERY, Population, bimodal, correlated, gamma, lognormal, normal, two_modes
 from stopping import (
     LEGACY,
     PEERS,
@@ -115,6 +115,18 @@ def test_independent_trials_cost_little_more_than_their_variance_needs(mode: str
     assert trials[0.02] == pytest.approx(pilot, rel=0.05)
     assert trials[0.08] < max(pilot * 1.03, 2.2 * oracle(0.08))
     assert trials[0.16] < 1.35 * oracle(0.16)
+
+
+@pytest.mark.parametrize(("share", "slow"), [(0.5, 0.3), (0.9, 0.05)])
+def test_a_quantile_beside_a_second_mode_costs_few_trials(share: float, slow: float) -> None:
+    """An interval that spans the gap between two modes is no measure of what is still needed."""
+    population = two_modes(slow)
+    found = ours(RULES[f"plan {'median' if share == 0.5 else 'p90'}"])(
+        population.series(SEED, (400, LENGTH)), population.truth(share)
+    )
+    assert found.coverage >= 0.93
+    assert found.answered >= 0.93
+    assert found.trials < (80 if share == 0.5 else 330)
 
 
 @pytest.mark.parametrize("population", EVERY, ids=lambda p: p.name)
