@@ -346,6 +346,12 @@ def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
     requests["other_lengths"] = 7
     changed = doubts(found)["trace-requests-changed"].evidence
     assert "7 with a body that does not have the length that the trace states" in changed
+    assert "trace-hosts-merged" not in told
+    found["traces"][0]["devices"] = ["a.org", "-"]
+    merged = doubts(found)["trace-hosts-merged"].evidence
+    assert merged == "requests of 2 hosts in a.log all go to one target: a.org and -"
+    found["traces"][0]["left_out"] = 1
+    assert "trace-hosts-merged" not in doubts(found)
     assert "1,200 requests" in told["trace-stamps-coarse"].evidence
     assert "spread evenly" in told["trace-stamps-coarse"].evidence
     found["traces"][0]["requests"] = {"distinct": 3}

@@ -102,6 +102,9 @@ pub(crate) fn transferred(size: u32) -> i32 {
     i32::try_from(size).unwrap_or(i32::MAX)
 }
 
+/// The name of the host of requests that state none, where others do.
+const NO_HOST: &str = "-";
+
 /// Maximum length of a device's name [bytes]: bounds the memory that a hostile trace can take.
 const LONGEST_NAME_BYTES: usize = 1024;
 
@@ -133,6 +136,13 @@ impl DeviceNames {
         Ok(number)
     }
 
+    /// Returns the number of a request's host; those without one have a number of their own.
+    ///
+    /// Errors: as [`DeviceNames::number`].
+    pub(crate) fn host(&mut self, name: Option<&[u8]>) -> Result<u16, ParseError> {
+        self.number(name.unwrap_or(NO_HOST.as_bytes()), 0)
+    }
+
     fn add(&mut self, name: &[u8]) -> Result<u16, &'static str> {
         if name.len() > LONGEST_NAME_BYTES {
             return Err("the device's name is longer than 1,024 bytes");
@@ -144,9 +154,12 @@ impl DeviceNames {
         Ok(number)
     }
 
-    /// Returns the names: a device's number is its index.
+    /// Returns the names: a device's number is its index. Empty where no request has a host.
     pub(crate) fn names(&self) -> &[String] {
-        &self.names
+        match &self.names[..] {
+            [name] if name == NO_HOST => &[],
+            names => names,
+        }
     }
 }
 

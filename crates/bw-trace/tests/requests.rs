@@ -119,6 +119,23 @@ fn the_recorded_hosts_are_devices() {
 }
 
 #[test]
+fn an_absolute_target_names_its_host() {
+    let log = concat!(
+        "::1 - - [10/Oct/2025:13:55:36 +0000] \"GET http://b.org/x HTTP/1.1\" 200 2\n",
+        "::1 - - [10/Oct/2025:13:55:37 +0000] \"GET /y HTTP/1.1\" 200 2\n",
+    );
+    let (_, report) = read(log.as_bytes(), &of(Format::AccessLog)).unwrap();
+    assert_eq!(report.devices, ["b.org", "-"]);
+    let proxied = log.replace("GET /y", "CONNECT b.org:443");
+    let (_, report) = read(proxied.as_bytes(), &of(Format::AccessLog)).unwrap();
+    assert_eq!(report.devices, ["b.org"]);
+    let plain = log.replace("http://b.org", "");
+    let (rows, report) = read(plain.as_bytes(), &of(Format::AccessLog)).unwrap();
+    assert!(report.devices.is_empty());
+    assert_eq!(rows.len(), 2);
+}
+
+#[test]
 fn an_archive_is_sorted_and_has_headers() {
     let found = recorded(&data("small.har"));
     assert_eq!(found.report.format, Format::Har);

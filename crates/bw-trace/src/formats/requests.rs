@@ -467,10 +467,6 @@ impl LineFormat for AccessLog {
         let request = logged_request(line, behind)?;
         let (method, target) = request_line(&request.bytes).unwrap_or_default();
         let response = logged_response(&line[request.end..]);
-        let device = match virtual_host(&line[..start]) {
-            Some(host) => devices.number(host, 0)?,
-            None => 0,
-        };
         let parts = RecordedParts {
             method: method.to_vec(),
             target: target.to_vec(),
@@ -480,7 +476,12 @@ impl LineFormat for AccessLog {
         };
         let index = self.requests.lock().add(parts);
         let index = index.map_err(|what| ParseError::column(request.open, what))?;
-        Ok(index.map(|index| stamp.entry(index, response).on(device)))
+        let Some(index) = index else {
+            return Ok(None);
+        };
+        // An absolute target overrides the host that the server logged (RFC 9112, 3.2.2).
+        let host = authority(target).or_else(|| virtual_host(&line[..start]));
+        Ok(Some(stamp.entry(index, response).on(devices.host(host)?)))
     }
 }
 
@@ -578,7 +579,7 @@ impl LineFormat for JsonLines {
         let stamp = stamp.ok_or_else(|| {
             wrong("the time is neither seconds since 1970 nor a time as 2026-01-31T12:00:00.5Z")
         })?;
-        let target = match (request.path, request.url) {
+        let url = match (request.path, request.url) {
             (Some(path), None) => path,
             (None, Some(url)) => url,
             (None, None) => return Err(wrong("the path or url is missing")),
@@ -608,16 +609,12 @@ impl LineFormat for JsonLines {
             status: status.and_then(|status| u16::try_from(status).ok()),
             body_bytes: request.response_bytes,
         };
-        let device = match authority(target.as_bytes()) {
-            Some(host) => devices.number(host, 0)?,
-            None => 0,
-        };
         let parts = RecordedParts {
             method: request
                 .method
                 .unwrap_or_else(|| "GET".to_owned())
                 .into_bytes(),
-            target: target.into_bytes(),
+            target: url.clone().into_bytes(),
             headers,
             body,
             status: response.status,
@@ -626,7 +623,11 @@ impl LineFormat for JsonLines {
         };
         let index = self.requests.lock().add(parts);
         let index = index.map_err(|what| wrong(&what))?;
-        Ok(index.map(|index| stamp.entry(index, response).on(device)))
+        let Some(index) = index else {
+            return Ok(None);
+        };
+        let host = authority(url.as_bytes());
+        Ok(Some(stamp.entry(index, response).on(devices.host(host)?)))
     }
 }
 
@@ -992,14 +993,14 @@ impl Har {
             parts,
             response,
         } = entry;
-        let device = match authority(&parts.target) {
-            Some(host) => devices.number(host, 0)?,
-            None => 0,
-        };
         let shown = String::from_utf8_lossy(&parts.target).into_owned();
         let index = self.requests.lock().add(parts);
         let index = index.map_err(|what| wrong_entry(format!("the entry of {shown}: {what}")))?;
-        Ok(index.map(|index| stamp.entry(index, response).on(device)))
+        let Some(index) = index else {
+            return Ok(None);
+        };
+        let host = authority(shown.as_bytes());
+        Ok(Some(stamp.entry(index, response).on(devices.host(host)?)))
     }
 }
 

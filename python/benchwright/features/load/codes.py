@@ -187,6 +187,12 @@ CODES: dict[str, Code] = {
         "Nothing: such records (data: and blob: URLs, WebSockets, CONNECT, lines that are no request) are no "
         "HTTP requests to a server, and no option replays them.",
     ),
+    "trace-hosts-merged": Code(
+        Severity.NOTE,
+        "--devices replays the requests of one host; a workload can give each host a target of its own. `-` are "
+        "requests that state no host.",
+        says="requests of {hosts} hosts in {path} all go to one target: {names}",
+    ),
     "trace-requests-changed": Code(
         Severity.NOTE,
         "--credentials sends recorded credentials; HAR and JSON lines have bodies, access logs none. Base64 keeps the bytes of a body.",

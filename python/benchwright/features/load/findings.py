@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchwright.core.results import Figure, Finding, FindingFigures, Severity, Value, states
+from benchwright.core.text import list_text
 from benchwright.features.load.file_set_findings import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.response_times import response_times
@@ -156,6 +157,11 @@ def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
         yield make_finding("trace-lines-skipped", subject, shown)
     if trace.requests is not None:
         yield from requests_findings(trace.requests, trace.path, trace.duplicates, subject)
+        if len(trace.devices) > 1 and not trace.left_out:
+            shown = states(
+                hosts=len(trace.devices), path=trace.path, names=list_text(trace.devices, 5)
+            )
+            yield make_finding("trace-hosts-merged", subject, shown)
 
 
 def requests_findings(

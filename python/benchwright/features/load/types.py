@@ -401,6 +401,8 @@ class TraceResult(msgspec.Struct, frozen=True):
     left_out: int = 0
     """By choice: of other devices, or outside the requested part."""
     duplicates: str = "burst"
+    devices: tuple[str, ...] = ()
+    """Names of the devices of the trace; of requests their hosts, `-` for none."""
     requests: RecordedRequests | None = None
     """None: it is not a trace of requests."""
 
