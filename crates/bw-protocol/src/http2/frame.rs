@@ -6,6 +6,8 @@ use crate::Outgoing;
 pub(super) const HEAD_BYTES: usize = 9;
 /// Maximum payload of a frame [bytes]: the protocol's default, which every receiver accepts, and which we do not raise.
 pub(super) const FRAME_BYTES: u32 = 16_384;
+/// The window of a connection and of a stream before anything is said about it [bytes].
+pub(super) const FIRST_WINDOW: u32 = 65_535;
 /// What a client sends first.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The largest window, and the largest id of a stream.
