@@ -1,12 +1,14 @@
 //! The bytes that a connection has to send, in the order in which they were put.
 //!
-//! Decision: requests are copied into one buffer, so that all requests of a flush are one write. A long body is a
-//! pattern that repeats: it is not copied, so that a body of gigabytes needs no memory.
+//! Decision: requests are copied into one buffer, and what is not copied is written together with it by one call
+//! ([`Outgoing::gather`]). A long body is a pattern that repeats: it is not copied, so that a body of gigabytes needs no
+//! memory. A transport that encrypts piece by piece sets the length up to which patterns are copied.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::sync::Arc;
 
-/// Patterns up to this length are copied [bytes]: one write with head and body costs less than two.
+/// Patterns up to this length are copied unless the transport sets another [bytes].
 const COPIED: u64 = 4096;
 /// The number of pieces that need no allocation.
 const PIECES: usize = 16;
@@ -36,6 +38,8 @@ pub struct Outgoing {
     pieces: VecDeque<Piece>,
     put_bytes: u64,
     written_bytes: u64,
+    /// Patterns up to this length are copied [bytes].
+    copied: u64,
 }
 
 impl Outgoing {
@@ -48,7 +52,14 @@ impl Outgoing {
             pieces: VecDeque::with_capacity(PIECES),
             put_bytes: 0,
             written_bytes: 0,
+            copied: COPIED,
         }
+    }
+
+    /// Copies patterns of up to this length from now on [bytes].
+    #[must_use]
+    pub fn copying(self, copied: u64) -> Self {
+        Self { copied, ..self }
     }
 
     /// Appends bytes.
@@ -73,7 +84,7 @@ impl Outgoing {
         self.put_bytes += length;
         // Below the pattern's length.
         let start = (start % pattern.len() as u64) as usize;
-        if length > COPIED {
+        if length > self.copied {
             let pattern = Arc::clone(pattern);
             let left = length;
             self.pieces.push_back(Piece::Pattern {
@@ -83,7 +94,7 @@ impl Outgoing {
             });
             return;
         }
-        // At most COPIED.
+        // At most what is copied.
         let length = length as usize;
         self.make_room(length);
         let mut left = length;
@@ -97,17 +108,39 @@ impl Outgoing {
         self.lengthen(length);
     }
 
-    /// Returns what to write now; empty only when all is written.
+    /// Returns the first piece to write now; empty only when all is written.
     #[must_use]
     pub fn next(&self) -> &[u8] {
-        match self.pieces.front() {
-            None => &[],
-            Some(Piece::Buffered(length)) => &self.buffer[self.gone..self.gone + length],
-            Some(Piece::Pattern {
+        let first = self.pieces.front();
+        first.map_or(&[], |piece| self.bytes(piece, self.gone))
+    }
+
+    /// Sets the first of `slices` to what to write now, in order; returns those.
+    pub fn gather<'s, 'a>(&'a self, slices: &'s mut [IoSlice<'a>]) -> &'s [IoSlice<'a>] {
+        let (mut from, mut count) = (self.gone, 0);
+        for (piece, slice) in self.pieces.iter().zip(&mut *slices) {
+            let bytes = self.bytes(piece, from);
+            *slice = IoSlice::new(bytes);
+            count += 1;
+            match piece {
+                Piece::Buffered(length) => from += length,
+                // It goes on with its beginning.
+                Piece::Pattern { left, .. } if *left > bytes.len() as u64 => break,
+                Piece::Pattern { .. } => {}
+            }
+        }
+        &slices[..count]
+    }
+
+    /// Returns the bytes of a piece that are next to each other; those of the buffer begin at `from`.
+    fn bytes<'a>(&'a self, piece: &'a Piece, from: usize) -> &'a [u8] {
+        match piece {
+            Piece::Buffered(length) => &self.buffer[from..from + length],
+            Piece::Pattern {
                 pattern,
                 start,
                 left,
-            }) => {
+            } => {
                 let rest = &pattern[*start..];
                 let length = usize::try_from(*left).map_or(rest.len(), |left| left.min(rest.len()));
                 &rest[..length]
@@ -115,9 +148,18 @@ impl Outgoing {
         }
     }
 
-    /// Removes `bytes` of [`next`](Self::next), at most its length: they were written.
-    pub fn written(&mut self, bytes: usize) {
-        debug_assert!(bytes <= self.next().len());
+    /// Removes the first `bytes` of what was put: they were written.
+    pub fn written(&mut self, mut bytes: usize) {
+        while bytes > 0 && !self.is_empty() {
+            let first = bytes.min(self.next().len());
+            self.remove(first);
+            bytes -= first;
+        }
+        debug_assert!(bytes == 0);
+    }
+
+    /// Removes `bytes` of the first piece.
+    fn remove(&mut self, bytes: usize) {
         self.written_bytes += bytes as u64;
         let done = match self.pieces.front_mut() {
             None => return,
@@ -209,13 +251,23 @@ mod tests {
         (0..length).map(|place| (place % 251) as u8).collect()
     }
 
+    /// Returns the bytes of the next write.
+    fn gathered(out: &Outgoing) -> Vec<u8> {
+        let mut slices = [IoSlice::new(&[]); 3];
+        let slices = out.gather(&mut slices);
+        assert!(slices.iter().all(|slice| !slice.is_empty()));
+        let first = slices.first().map_or(&[][..], |slice| slice);
+        assert_eq!(out.next(), first);
+        slices.iter().flat_map(|slice| slice.to_vec()).collect()
+    }
+
     /// Writes everything, `at_once` bytes at most with each write.
     fn drain(out: &mut Outgoing, at_once: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while !out.is_empty() {
-            let next = out.next();
+            let next = gathered(out);
             let length = next.len().min(at_once);
-            assert!(length > 0, "something is left, but next() is empty");
+            assert!(length > 0, "something is left, but nothing is written");
             all.extend_from_slice(&next[..length]);
             out.written(length);
         }
@@ -254,6 +306,25 @@ mod tests {
     }
 
     #[test]
+    fn pieces_are_gathered_for_one_write_and_copied_for_a_transport_that_wants_it() {
+        let source = pattern(16_384);
+        let put = |mut out: Outgoing| {
+            for head in [b"head", b"more"] {
+                out.put(head);
+                out.put_pattern(&source, 0, 16_384);
+            }
+            out
+        };
+        let out = put(Outgoing::default());
+        let mut slices = [IoSlice::new(&[]); 3];
+        let lengths = out.gather(&mut slices).iter().map(|slice| slice.len());
+        assert_eq!(lengths.collect::<Vec<_>>(), [4, 16_384, 4]);
+        assert!(out.buffer.len() == 8);
+        let out = put(Outgoing::default().copying(16_384));
+        assert_eq!(out.next().len(), 2 * (4 + 16_384));
+    }
+
+    #[test]
     fn a_connection_that_is_never_empty_does_not_grow_for_ever() {
         let mut out = Outgoing::with_capacity(64);
         out.put(&[0; 16]);
@@ -283,8 +354,9 @@ mod tests {
                     out.put_pattern(&source, start, length as u64);
                 }
                 expected.extend_from_slice(&bytes);
-                let take = take.min(out.next().len());
-                written.extend_from_slice(&out.next()[..take]);
+                let next = gathered(&out);
+                let take = take.min(next.len());
+                written.extend_from_slice(&next[..take]);
                 out.written(take);
             }
             written.extend(drain(&mut out, at_once));

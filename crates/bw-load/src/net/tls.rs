@@ -30,7 +30,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 
 /// Maximum content of a record [bytes].
-const CONTENT_BYTES: usize = 16 * 1024;
+pub(crate) const CONTENT_BYTES: usize = 16 * 1024;
 /// Size of the buffer for received bytes: more than the largest record of TLS 1.2, which is larger than that of 1.3.
 const INCOMING_BYTES: usize = CONTENT_BYTES + 2560;
 /// The same during a handshake message that is longer than a record, such as a chain of certificates: the largest

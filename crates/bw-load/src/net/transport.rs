@@ -5,11 +5,11 @@
 
 use crate::net::tls::refusal::Refusal;
 use crate::net::tls::settings::TlsSettings;
-use crate::net::tls::{TlsDescription, TlsStream};
+use crate::net::tls::{CONTENT_BYTES, TlsDescription, TlsStream};
 use bw_model::Nanos;
 use bw_sys::arrival;
 use socket2::Socket;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
 
 /// A socket that knows how long what it read last had been there.
@@ -116,15 +116,25 @@ impl Transport {
         }
     }
 
-    /// Writes a part of `bytes`; without bytes, what is left of the writes before.
+    /// Writes a part of these pieces, none of which is empty; without pieces, what is left of the writes before.
     ///
     /// # Errors
     /// `EAGAIN`: there is no room; those of the socket; as [`TlsStream::write`].
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match (self, pieces) {
+            (Self::Plain(_), []) => Ok(0),
+            (Self::Plain(plain), [one]) => plain.socket.send(one),
+            (Self::Plain(plain), pieces) => plain.socket.send_vectored(pieces),
+            (Self::Tls(stream), pieces) => stream.write(pieces.first().map_or(&[], |one| one)),
+        }
+    }
+
+    /// Returns up to which length what is sent is copied, to be next to its head [bytes]: of TLS a record, because each
+    /// piece is a record of its own.
+    pub(crate) fn copied_bytes(&self) -> u64 {
         match self {
-            Self::Plain(_) if bytes.is_empty() => Ok(0),
-            Self::Plain(socket) => socket.write(bytes),
-            Self::Tls(stream) => stream.write(bytes),
+            Self::Plain(_) => 4096,
+            Self::Tls(_) => CONTENT_BYTES as u64,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::check::Check;
 use crate::http1::Body;
 use crate::values::put_integer;
 use crate::{Outgoing, Template, Values};
+use std::sync::Arc;
 
 /// The byte that bodies consist of.
 const FILLER: u8 = b'x';
@@ -136,7 +137,7 @@ const CONTENT_LENGTH: &str = "content-length";
 pub struct Requests {
     requests: Vec<EncodedRequest>,
     pub(super) values: Values,
-    filler: Box<[u8]>,
+    filler: Arc<[u8]>,
     /// Whether a text is searched for in a response.
     pub(super) searches: bool,
 }
@@ -194,20 +195,19 @@ impl Requests {
         filled: &mut FilledBody,
         out: &mut Outgoing,
     ) {
-        let length = length as usize;
-        let bytes: &[u8] = match &self.of_stream(stream).body {
-            Body::Filler(_) => return out.put(&self.filler[..length]),
-            Body::Bytes(bytes) => bytes,
+        // What is unsent is at its end.
+        let begin = |bytes: usize| bytes - stream.unsent as usize;
+        match &self.of_stream(stream).body {
+            Body::Filler(_) => out.put_pattern(&self.filler, 0, length.into()),
+            Body::Bytes(bytes) => out.put_pattern(bytes, begin(bytes.len()) as u64, length.into()),
             Body::Template(template) => {
                 if filled.stream != stream.id {
                     filled.fill(stream.id, template, &self.values, stream.number);
                 }
-                &filled.bytes
+                let rest = &filled.bytes[begin(filled.bytes.len())..];
+                out.put(&rest[..length as usize]);
             }
-        };
-        // What is unsent is at its end.
-        let begin = bytes.len() - stream.unsent as usize;
-        out.put(&bytes[begin..begin + length]);
+        }
     }
 }
 
