@@ -27,7 +27,7 @@ pub(crate) use crate::net::connection::ConnectionOptions;
 use crate::net::connection::{CONNECT_TIMEOUT, Endpoint};
 use crate::net::pool::{HandshakeFailure, Pool};
 use crate::net::tls::TlsDescription;
-use crate::target::{Reaped, Target};
+use crate::target::{Awaited, Background, Reaped, Target};
 use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use bw_protocol::Protocol;
@@ -272,6 +272,15 @@ impl<P: Protocol> Target for Network<P> {
 
     fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
         self.pool.wait(at_most)
+    }
+
+    fn awaited(&mut self) -> Awaited {
+        self.pool.awaited()
+    }
+
+    #[inline]
+    fn background(&self) -> Background {
+        self.pool.background()
     }
 }
 

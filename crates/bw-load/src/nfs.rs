@@ -21,7 +21,7 @@ use crate::nfs::client::{MountRequest, Mounted};
 use crate::nfs::operation::{DataMode, Translator};
 use crate::nfs::pipeline::{Pipeline, PipelinePlan};
 use crate::nfs::store::NfsStore;
-use crate::target::{Reaped, Target};
+use crate::target::{Awaited, Background, Reaped, Target};
 use crate::worker::BATCH;
 use bw_model::{EngineError, Nanos, Operation};
 use bw_nfs::call::NfsCaller;
@@ -322,5 +322,14 @@ impl Target for NfsTarget {
 
     fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
         self.pipeline.wait(at_most)
+    }
+
+    fn awaited(&mut self) -> Awaited {
+        self.pipeline.awaited()
+    }
+
+    #[inline]
+    fn background(&self) -> Background {
+        self.pipeline.background()
     }
 }

@@ -6,7 +6,7 @@
 //! and stalls no clock is read.
 
 use crate::clock::Clock;
-use crate::target::{Reaped, Target};
+use crate::target::{Awaited, Reaped, Target};
 use crate::worker::BATCH;
 use bw_model::{Nanos, Operation};
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,11 @@ impl<C: Clock> Null<C> {
     }
 }
 
-impl<C: Clock> Target for Null<C> {
-    const FLUSH_CALLS_KERNEL: bool = false;
+impl<C: Clock + 'static> Target for Null<C> {
+    #[inline]
+    fn flush_calls_kernel(&self) -> bool {
+        false
+    }
 
     #[inline]
     fn batch(&self) -> usize {
@@ -147,10 +150,17 @@ impl<C: Clock> Target for Null<C> {
         Ok(())
     }
 
-    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+    fn awaited(&mut self) -> Awaited {
         let now = self.clock.now();
         let end = self.pending.front().map_or(Nanos::NEVER, |(end, _)| *end);
-        let length = end.since(now).min(at_most);
+        Awaited {
+            descriptor: None,
+            at_most: end.since(now),
+        }
+    }
+
+    fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        let length = self.awaited().at_most.min(at_most);
         if length > Nanos::ZERO {
             self.clock.sleep(length);
         }

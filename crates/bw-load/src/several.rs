@@ -7,93 +7,56 @@
 //! Decisions. The parts are behind a vtable: a call of some nanoseconds, beside an operation of a microsecond, for a
 //! mechanism that takes every kind of target. Rejected: a generic type for each combination; one ring with several
 //! registered files, which is for files alone. A batch has one operation: those of a batch share a stamp, and parts are
-//! flushed by calls of their own. A worker that waits while several parts have operations in flight sleeps in ppoll() on the
-//! descriptors of all; a part without one (the engine `threads`, the null target) is waited for in slices of
-//! [`SLICE`], so that completions of the others are seen that much late at most.
+//! flushed by calls of their own. A worker that waits while something can happen on several parts sleeps in ppoll() on the
+//! descriptors of all, until the first of them is due: none is preferred. The engine `threads` has no descriptor and is
+//! due every 50 us, so that its completions are seen that much late at most.
 
 use crate::routes::Routes;
-use crate::target::{Reaped, Target};
+use crate::target::{Background, Reaped, Target};
 use bw_model::{Nanos, Operation};
 use bw_schedule::filaments::FilamentId;
 use bw_sys::clock::monotonic_ns;
 use bw_sys::poll::{Interrupts, PollEntry, poll, readable};
-use std::any::Any;
 use std::io;
 
-/// How long one part is waited for while others have operations in flight.
-const SLICE: Nanos = Nanos(50_000);
-/// How long descriptors are waited for at most: time limits of network targets are looked at this often.
-const LOOK: Nanos = Nanos(1_000_000);
 /// The slot of a part's slot that is free.
 const NO_SLOT: u32 = u32::MAX;
 
-/// A target behind a vtable.
-pub trait Part: Any {
-    /// See [`Target::capacity`].
-    fn room(&self) -> u32;
-    /// See [`Target::submit`].
-    fn put(&mut self, slot: u32, operation: &Operation);
-    /// See [`Target::flush`].
-    fn start(&mut self) -> io::Result<()>;
-    /// See [`Target::reap`].
-    fn take(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()>;
-    /// See [`Target::wait`].
-    fn rest(&mut self, at_most: Nanos) -> io::Result<()>;
-    /// See [`Target::descriptor`].
-    fn readiness(&self) -> Option<i32>;
-    /// See [`Target::measure_from`].
-    fn count_from(&mut self, from: Nanos);
-}
-
-impl<T: Target + 'static> Part for T {
-    fn room(&self) -> u32 {
-        self.capacity()
-    }
-
-    fn put(&mut self, slot: u32, operation: &Operation) {
-        self.submit(slot, operation);
-    }
-
-    fn start(&mut self) -> io::Result<()> {
-        self.flush()
-    }
-
-    fn take(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
-        self.reap(ends)
-    }
-
-    fn rest(&mut self, at_most: Nanos) -> io::Result<()> {
-        self.wait(at_most)
-    }
-
-    fn readiness(&self) -> Option<i32> {
-        self.descriptor()
-    }
-
-    fn count_from(&mut self, from: Nanos) {
-        self.measure_from(from);
-    }
-}
-
 /// A part, and which slots of the worker its own slots stand for.
 struct PartState {
-    target: Box<dyn Part>,
+    target: Box<dyn Target>,
     free: Vec<u32>,
     slots: Box<[u32]>,
+    /// Whether its descriptor was readable after the last wait.
+    is_readable: bool,
 }
 
 impl PartState {
-    fn new(target: Box<dyn Part>, depth: u32) -> Self {
-        let depth = depth.min(target.room()).max(1);
+    fn new(target: Box<dyn Target>, depth: u32) -> Self {
+        let depth = depth.min(target.capacity()).max(1);
         Self {
             target,
             free: (0..depth).rev().collect(),
             slots: vec![NO_SLOT; depth as usize].into_boxed_slice(),
+            is_readable: false,
         }
     }
 
     fn is_busy(&self) -> bool {
         self.free.len() < self.slots.len()
+    }
+
+    fn background(&self) -> Background {
+        if self.is_readable {
+            Background::Work
+        } else {
+            self.target.background()
+        }
+    }
+
+    /// Returns whether something can happen on it.
+    fn is_awaited(&self) -> bool {
+        self.is_busy() || self.background() != Background::Nothing
     }
 
     /// Frees the part's own slot, and returns that of the worker; one that does not exist if it was free.
@@ -123,7 +86,7 @@ pub struct Several {
 impl Several {
     /// Returns the composite of these targets, each with at most `depth` operations in flight.
     #[must_use]
-    pub fn new(targets: Vec<Box<dyn Part>>, routes: Routes, depth: u32) -> Self {
+    pub fn new(targets: Vec<Box<dyn Target>>, routes: Routes, depth: u32) -> Self {
         let parts: Vec<_> = targets
             .into_iter()
             .map(|target| PartState::new(target, depth))
@@ -138,34 +101,57 @@ impl Several {
     }
 
     /// Returns the target of a part.
-    pub(crate) fn part(&self, part: usize) -> &dyn Part {
+    pub(crate) fn part(&self, part: usize) -> &dyn Target {
         &*self.parts[part].target
     }
 
     /// Returns the target of a part, to change it.
-    pub(crate) fn part_mut(&mut self, part: usize) -> &mut dyn Part {
+    pub(crate) fn part_mut(&mut self, part: usize) -> &mut dyn Target {
         &mut *self.parts[part].target
     }
 
-    /// Sleeps until one of several busy parts has a completion, or for `at_most`.
-    fn wait_for_any(&mut self, at_most: Nanos) -> io::Result<()> {
+    /// Sleeps until one of several parts has a completion or other work, or for `at_most`.
+    fn wait_for_any(&mut self, mut at_most: Nanos) -> io::Result<()> {
         self.entries.clear();
-        for part in self.parts.iter_mut().filter(|part| part.is_busy()) {
-            match part.target.readiness() {
-                Some(descriptor) => self.entries.push(readable(descriptor)),
-                None => return part.target.rest(at_most.min(SLICE)),
+        let mut first = None;
+        for (index, part) in self.parts.iter_mut().enumerate() {
+            let mut descriptor = None;
+            if part.is_awaited() {
+                let awaited = part.target.awaited();
+                descriptor = awaited.descriptor;
+                if first.is_none() || awaited.at_most < at_most {
+                    at_most = at_most.min(awaited.at_most);
+                    first = Some(index);
+                }
             }
+            // Entries with a number below zero are ignored.
+            self.entries.push(readable(descriptor.unwrap_or(-1)));
         }
-        let deadline_ns = monotonic_ns() + at_most.min(LOOK).0;
+        if at_most == Nanos::ZERO {
+            return Ok(());
+        }
+        if let Some(first) = first
+            && self.entries.iter().all(|entry| entry.fd < 0)
+        {
+            // It may have another clock.
+            return self.parts[first].target.wait(at_most);
+        }
+        let deadline_ns = monotonic_ns().saturating_add(at_most.0);
         match poll(&mut self.entries, Some(deadline_ns), Interrupts::AsBefore) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-            _ => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
         }
+        for (part, entry) in self.parts.iter_mut().zip(&self.entries) {
+            part.is_readable |= entry.revents != 0;
+        }
+        Ok(())
     }
 }
 
 impl Target for Several {
-    const HAS_PARTS: bool = true;
+    fn has_parts(&self) -> bool {
+        true
+    }
 
     fn batch(&self) -> usize {
         1
@@ -178,7 +164,7 @@ impl Target for Several {
 
     fn measure_from(&mut self, from: Nanos) {
         for part in &mut self.parts {
-            part.target.count_from(from);
+            part.target.measure_from(from);
         }
     }
 
@@ -203,13 +189,13 @@ impl Target for Several {
         let own = state.free.pop();
         let own = own.expect("the worker asks for room before it submits");
         state.slots[own as usize] = slot;
-        state.target.put(own, operation);
+        state.target.submit(own, operation);
         self.prepared = Some(part);
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self.prepared.take() {
-            Some(part) => self.parts[part].target.start(),
+            Some(part) => self.parts[part].target.flush(),
             None => Ok(()),
         }
     }
@@ -218,9 +204,11 @@ impl Target for Several {
         let count = self.parts.len();
         for step in 0..count {
             let part = &mut self.parts[(self.first + step) % count];
-            if part.is_busy() && ends.len() < ends.capacity() {
+            let has_work = part.is_busy() || part.background() == Background::Work;
+            if has_work && ends.len() < ends.capacity() {
+                part.is_readable = false;
                 let before = ends.len();
-                part.target.take(ends)?;
+                part.target.reap(ends)?;
                 for end in &mut ends[before..] {
                     end.slot = part.free(end.slot);
                 }
@@ -231,15 +219,20 @@ impl Target for Several {
     }
 
     fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        let mut busy = (0..self.parts.len()).filter(|part| self.parts[*part].is_busy());
-        let (first, second) = (busy.next(), busy.next());
+        let mut awaited = (0..self.parts.len()).filter(|part| self.parts[*part].is_awaited());
+        let (first, second) = (awaited.next(), awaited.next());
         match (first, second) {
-            (Some(only), None) => self.parts[only].target.rest(at_most),
+            (Some(only), None) => self.parts[only].target.wait(at_most),
             (Some(_), Some(_)) => self.wait_for_any(at_most),
             (None, _) => {
                 bw_sys::clock::sleep(at_most.0);
                 Ok(())
             }
         }
+    }
+
+    fn background(&self) -> Background {
+        let parts = self.parts.iter().map(PartState::background);
+        parts.max().unwrap_or(Background::Nothing)
     }
 }

@@ -6,6 +6,7 @@
 
 use bw_model::{Nanos, Operation};
 use bw_schedule::filaments::FilamentId;
+use std::any::Any;
 use std::io;
 
 /// How many completions are taken from a target at a time, unless it says otherwise.
@@ -22,13 +23,43 @@ pub struct Reaped {
     pub unseen: Nanos,
 }
 
+/// What a target does while none of its operations is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Background {
+    /// Nothing.
+    Nothing,
+    /// It may receive something: the worker waits with [`Target::wait`].
+    Arrivals,
+    /// It has work to do (a connection that is being made, bytes to read): the worker also calls [`Target::reap`].
+    Work,
+}
+
+/// How a target is waited for together with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// A descriptor that becomes readable.
+    pub descriptor: Option<i32>,
+    /// When [`Target::reap`] may have something to do although the descriptor is not readable; zero: now.
+    pub at_most: Nanos,
+}
+
+/// How long a target is waited for that does not say when it has something to do.
+const UNKNOWN: Nanos = Nanos(50_000);
+
 /// Something that executes operations.
-pub trait Target {
-    /// Whether `flush` makes system calls. The worker then reads its clock again after each flush, to
+pub trait Target: Any {
+    /// Returns whether `flush` makes system calls. The worker then reads its clock again after each flush, to
     /// see what became due meanwhile.
-    const FLUSH_CALLS_KERNEL: bool = true;
-    /// Whether it has several parts, each with room of its own ([`Several`](crate::several::Several)).
-    const HAS_PARTS: bool = false;
+    #[inline]
+    fn flush_calls_kernel(&self) -> bool {
+        true
+    }
+
+    /// Returns whether it has several parts, each with room of its own ([`Several`](crate::several::Several)).
+    #[inline]
+    fn has_parts(&self) -> bool {
+        false
+    }
 
     /// Returns how many operations one call to the kernel takes, at least 1. The worker submits at most this
     /// number before a flush, so that each is stamped just before its own call.
@@ -66,7 +97,7 @@ pub trait Target {
         self.flush()
     }
 
-    /// Appends completions to `ends`, at most its spare capacity. Returns at once.
+    /// Appends completions to `ends`, at most its spare capacity, and does a slice of its other work. Returns at once.
     ///
     /// # Errors
     /// The kernel refuses to report completions, which ends the run.
@@ -79,9 +110,18 @@ pub trait Target {
     /// The kernel refuses to wait, which ends the run.
     fn wait(&mut self, at_most: Nanos) -> io::Result<()>;
 
-    /// Returns a descriptor that is readable when completions can be taken, if there is one.
-    fn descriptor(&self) -> Option<i32> {
-        None
+    /// Returns how it is waited for together with others.
+    fn awaited(&mut self) -> Awaited {
+        Awaited {
+            descriptor: None,
+            at_most: UNKNOWN,
+        }
+    }
+
+    /// Returns what it does while none of its operations is in flight.
+    #[inline]
+    fn background(&self) -> Background {
+        Background::Nothing
     }
 
     /// Returns the number of parts.

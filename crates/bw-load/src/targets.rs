@@ -16,7 +16,8 @@ use crate::recorded::{self, RecordedSource};
 use crate::redis::RedisPlan;
 use crate::request::{self, LoadRequest, NamedTarget, SeveralSpec, TargetSpec};
 use crate::routes::Routes;
-use crate::several::{Part, Several};
+use crate::several::Several;
+use crate::target::Target;
 use crate::tcp::TcpPlan;
 use crate::udp::{UdpPlan, UdpTarget};
 use bw_model::EngineError;
@@ -639,7 +640,7 @@ struct MakePart {
 }
 
 impl OnFactory for MakePart {
-    type Output = Result<Box<dyn Part>, EngineError>;
+    type Output = Result<Box<dyn Target>, EngineError>;
 
     fn on<M: TargetFactory>(self, factory: &M) -> Self::Output {
         Ok(Box::new(factory.make(self.worker, self.clock)?))
@@ -648,7 +649,7 @@ impl OnFactory for MakePart {
 
 /// Gives a part the clock that counts from time zero.
 struct BeginPart<'a> {
-    part: &'a mut dyn Part,
+    part: &'a mut dyn Target,
     clock: RunClock,
 }
 
@@ -665,7 +666,7 @@ impl OnFactory for BeginPart<'_> {
 
 /// Describes a part for the result.
 struct DescribePart<'a> {
-    part: &'a dyn Part,
+    part: &'a dyn Target,
 }
 
 impl OnFactory for DescribePart<'_> {

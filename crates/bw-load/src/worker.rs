@@ -16,7 +16,7 @@ use crate::queue::{
     Due, InFlight, OperationQueue, Planned, Slots, TimeHeap, Waiting, WaitingQueues,
 };
 use crate::record::WorkerRecord;
-use crate::target::{Reaped, Target};
+use crate::target::{Background, Reaped, Target};
 use bw_model::{DROPPED, Nanos};
 use bw_schedule::filaments::{Completion, Emissions, Event, Filament, FilamentId};
 use std::io;
@@ -137,7 +137,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     pub fn new(plan: WorkerPlan, mut target: T, clock: C, inputs: WorkerInputs) -> Self {
         target.measure_from(inputs.record.measured_from());
         // Each part of a target with parts has the plan's depth.
-        let depth = if T::HAS_PARTS {
+        let depth = if target.has_parts() {
             target.capacity()
         } else {
             plan.depth.min(target.capacity()).max(1)
@@ -358,13 +358,13 @@ impl<C: Clock, T: Target> Worker<C, T> {
         }
         if length > 0 {
             self.now = self.clock.now();
-            if T::FLUSH_CALLS_KERNEL && self.is_near() {
+            if self.target.flush_calls_kernel() && self.is_near() {
                 self.target.flush_only()?;
             } else {
                 self.target.flush()?;
             }
             self.stamp(&batch[..length]);
-            if T::FLUSH_CALLS_KERNEL {
+            if self.target.flush_calls_kernel() {
                 self.now = self.clock.now();
             }
             return Ok(length);
@@ -399,11 +399,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
         if !self.waiting.is_empty() && !self.stopped {
             let target = &self.target;
             let waiting = self.waiting.pop(|part| target.has_room(part));
-            if !T::HAS_PARTS || waiting.is_some() {
+            if !self.target.has_parts() || waiting.is_some() {
                 return waiting.map(|one| (one.planned, Some(one.since)));
             }
         }
-        if T::HAS_PARTS {
+        if self.target.has_parts() {
             return self.next_with_room(due).map(|planned| (planned, None));
         }
         self.take_due(due).map(|planned| (planned, None))
@@ -490,15 +490,21 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.queue.next_at().since(self.now) < self.reap_margin.length()
     }
 
-    /// Returns whether completions may be taken now: not just before an operation is due, unless
-    /// they have waited long or slots are scarce.
+    /// Returns whether the target may have completions, or has other work.
+    #[inline]
+    fn has_work(&self) -> bool {
+        self.slots.in_flight() > 0 || self.target.background() == Background::Work
+    }
+
+    /// Returns whether the target may work now: not just before an operation is due, unless
+    /// completions have waited long or slots are scarce.
     #[inline]
     pub(super) fn may_reap(&self) -> bool {
-        let in_flight = self.slots.in_flight();
-        in_flight > 0
-            && (!self.is_near()
-                || self.now.since(self.last_reap) >= REAP_AT_LEAST
-                || self.slots.scarce())
+        if !self.is_near() {
+            return self.has_work();
+        }
+        let waited = self.now.since(self.last_reap) >= REAP_AT_LEAST;
+        self.slots.in_flight() > 0 && (waited || self.slots.scarce())
     }
 
     /// Takes completions from the target; they get one stamp, since they are seen together.
@@ -511,7 +517,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         let any = !ends.is_empty();
         if any {
             self.now = self.clock.now();
-            if T::FLUSH_CALLS_KERNEL {
+            if self.target.flush_calls_kernel() {
                 self.reap_margin.learn(self.now.since(begun));
             }
         }
@@ -740,10 +746,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
             .min(self.now + poll)
     }
 
-    /// Sleeps, with the target if operations are in flight; adapts the spin margin to the oversleep.
+    /// Sleeps, with the target if something may happen there; adapts the spin margin to the oversleep.
     fn sleep(&mut self, length: Nanos) -> io::Result<()> {
         let until = self.now + length;
-        if self.slots.in_flight() > 0 {
+        if self.slots.in_flight() > 0 || self.target.background() != Background::Nothing {
             self.target.wait(length)?;
         } else {
             self.clock.sleep(length);
@@ -762,7 +768,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         while self.now < deadline {
             let before = self.now;
             if deadline - self.now > self.reap_margin.length() {
-                if self.slots.in_flight() > 0 && self.reap()? {
+                if self.has_work() && self.reap()? {
                     break;
                 }
                 std::hint::spin_loop();

@@ -59,7 +59,7 @@ pub enum SessionState {
 /// An operation is in progress from [`begin`](Protocol::begin) until its [`End`] was appended, or
 /// [`cancel`](Protocol::cancel) was called for it. Ends that a step appends count, whatever state it returns: after
 /// [`SessionState::Failed`] only the operations that are still in progress end with its result.
-pub trait Protocol {
+pub trait Protocol: 'static {
     /// The state of one connection, with its buffers; `session()` allocates, nothing later does.
     type Session;
 

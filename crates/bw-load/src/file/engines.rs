@@ -8,7 +8,7 @@ use crate::file::ring;
 use crate::file::spec::{Engine, FileDescription};
 use crate::file::threads::ThreadsTarget;
 use crate::file::uring::UringTarget;
-use crate::target::{Reaped, Target};
+use crate::target::{Awaited, Reaped, Target};
 use bw_model::{EngineError, Nanos, Operation};
 use bw_sys::cpus::Affinity;
 use rustix::event::{EventfdFlags, eventfd};
@@ -205,10 +205,10 @@ impl Target for FileTarget {
         }
     }
 
-    fn descriptor(&self) -> Option<i32> {
+    fn awaited(&mut self) -> Awaited {
         match self {
-            Self::Uring(target) => target.descriptor(),
-            Self::Threads(target) => target.descriptor(),
+            Self::Uring(target) => target.awaited(),
+            Self::Threads(target) => target.awaited(),
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::file::threads::ThreadsTarget;
 use crate::file::transfer::{IDLE, Registered, Transfer, entry};
 use crate::file_set::ring::{Begun, SetRing};
 use crate::policy::BusyPolling;
-use crate::target::{Reaped, SLICE, Target};
+use crate::target::{Awaited, Reaped, SLICE, Target};
 use bw_model::{Nanos, Operation};
 use io_uring::{IoUring, opcode, types};
 use std::io;
@@ -385,8 +385,12 @@ impl Target for UringTarget {
         }
     }
 
-    fn descriptor(&self) -> Option<i32> {
-        Some(self.ring.as_raw_fd())
+    fn awaited(&mut self) -> Awaited {
+        let has_ends = !self.refused.is_empty() || !self.ring.completion().is_empty();
+        Awaited {
+            descriptor: Some(self.ring.as_raw_fd()),
+            at_most: if has_ends { Nanos::ZERO } else { Nanos::NEVER },
+        }
     }
 }
 

@@ -109,6 +109,11 @@ impl Epoll {
         })
     }
 
+    /// Returns the descriptor, which is readable when a socket is ready.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
     /// Waits until a socket is ready, or for `at_most`; may return early. Sockets that were not taken are
     /// discarded, and reported again.
     ///

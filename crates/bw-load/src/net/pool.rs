@@ -26,7 +26,7 @@ use crate::net::tls::TlsDescription;
 use crate::net::tls::refusal::Refusal;
 use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
-use crate::target::Reaped;
+use crate::target::{Awaited, Background, Reaped};
 use bw_model::{Kind, Nanos, Operation};
 use bw_protocol::{End, MeasuredPart, Protocol, RESEND, SessionState};
 use bw_record::histogram::Histogram;
@@ -100,8 +100,10 @@ pub(crate) struct Pool<P: Protocol> {
     operations: Box<[Operation]>,
     /// Which connection carries the operation of each slot; [`NOBODY`]: it waits for one.
     carriers: Box<[u32]>,
+    /// How many operations have begun and not ended.
+    in_flight: usize,
     timeouts: Timeouts,
-    /// The connections whose handshake is in progress.
+    /// The connections that are being established, or whose handshake is in progress.
     handshakes: Timeouts,
     /// Connections that are down, and when each is tried again, the earliest first.
     retries: VecDeque<(Instant, u32)>,
@@ -165,6 +167,7 @@ impl<P: Protocol> Pool<P> {
             waiting: VecDeque::with_capacity(slots),
             operations: vec![nothing; slots].into_boxed_slice(),
             carriers: vec![NOBODY; slots].into_boxed_slice(),
+            in_flight: 0,
             timeouts: Timeouts::new(options.timeout, slots),
             handshakes: Timeouts::new(Some(Nanos(CONNECT_TIMEOUT.as_nanos() as u64)), size),
             retries: VecDeque::with_capacity(size),
@@ -282,6 +285,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Assigns the operation to a connection, or queues it.
     pub(crate) fn submit(&mut self, slot: u32, operation: &Operation) {
+        self.in_flight += 1;
         if operation.kind != Kind::Exchange {
             return self.end(slot, -libc::EOPNOTSUPP);
         }
@@ -345,17 +349,42 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
+    /// See [`Target::awaited`](crate::target::Target::awaited).
+    pub(crate) fn awaited(&self) -> Awaited {
+        let mut at_most = Nanos::ZERO;
+        if self.ended.is_empty() && self.again.is_empty() && self.epoll.ready() == 0 {
+            at_most = self.until_expiry();
+            if let Some((due, _)) = self.retries.front() {
+                let left = due.saturating_duration_since(Instant::now());
+                at_most = at_most.min(Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)));
+            }
+        }
+        Awaited {
+            descriptor: Some(self.epoll.descriptor()),
+            at_most,
+        }
+    }
+
+    /// See [`Target::background`](crate::target::Target::background): a server may send at any time.
+    #[inline]
+    pub(crate) fn background(&self) -> Background {
+        let is_ready = self.epoll.ready() > 0 || !self.again.is_empty() || !self.ended.is_empty();
+        if is_ready || !self.retries.is_empty() || self.handshakes.first().is_some() {
+            Background::Work
+        } else {
+            Background::Arrivals
+        }
+    }
+
     /// Sleeps until a socket is ready, an attempt is due or `at_most` has passed.
     pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        if !self.ended.is_empty() || !self.again.is_empty() || self.epoll.ready() > 0 {
-            return Ok(());
+        let at_most = at_most.min(self.awaited().at_most);
+        match (at_most, self.in_flight) {
+            (Nanos::ZERO, _) => Ok(()),
+            // Whether polling finds something is learnt from operations.
+            (_, 0) => self.epoll.wait(at_most),
+            _ => self.epoll.wait_polling(at_most),
         }
-        let mut at_most = at_most.min(self.until_expiry());
-        if let Some((due, _)) = self.retries.front() {
-            let left = due.saturating_duration_since(Instant::now());
-            at_most = at_most.min(Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)));
-        }
-        self.epoll.wait_polling(at_most)
     }
 
     /// Serves the ready sockets, the attempts and the time limits that are due. It stops when an operation
@@ -628,6 +657,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Ends an operation whose answer had arrived so long before it was read.
     fn end_unseen(&mut self, slot: u32, result: i32, unseen: Nanos) {
+        self.in_flight -= 1;
         self.timeouts.end(slot);
         self.ended.push_back(Reaped {
             slot,
@@ -878,6 +908,7 @@ impl<P: Protocol> Pool<P> {
 
     fn reconnect(&mut self, index: u32) -> io::Result<()> {
         let connection = &mut self.connections[index as usize];
+        self.handshakes.start(index, monotonic_ns);
         match connection.reconnect(&self.address, self.tls.as_ref()) {
             Ok(()) if self.address.is_datagram() => {
                 connection.watch(&self.epoll, Interest::Read, index)?;

@@ -1,16 +1,28 @@
 //! The pool with a protocol that has a handshake and can give up single operations, against servers in threads.
 
-use crate::net::connection::{Connection, ConnectionOptions, Endpoint};
+use crate::channels::{exchange as channel, mesh};
+use crate::clock::Monotonic;
+use crate::net::connection::{CONNECT_TIMEOUT, Connection, ConnectionOptions, Endpoint};
 use crate::net::transport::Transport;
 use crate::net::{Network, NetworkDescription};
-use crate::target::{Reaped, Target};
+use crate::policy::{Full, Late, SpinMargin};
+use crate::record::WorkerRecord;
+use crate::routes::Routes;
+use crate::several::Several;
+use crate::target::{Background, Reaped, Target};
+use crate::worker::{Stop, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
 use bw_model::{Kind, Nanos, Operation};
 use bw_protocol::{End, Outgoing, Protocol, SessionState};
-use socket2::{Domain, Socket, Type};
+use bw_schedule::filaments::{Emissions, Event, Filament};
+use bw_sys::clock::monotonic_ns;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// The client sends `hello`, the server `w` (welcome) or `n` (no); then each operation is a byte and its answer `a`. The
 /// server may send `p`, which the client answers with `q`, at any time, and `g` when it begins no more operations.
@@ -333,4 +345,205 @@ fn a_datagram_that_finds_no_room_is_counted_when_it_is_written_whole() {
         assert_eq!(read(), Some(8));
     }
     assert_eq!((read(), connection.is_unfinished()), (None, false));
+}
+
+/// Emits the next operation when the server says that it is prepared for one more.
+struct WhenPrepared {
+    prepared: Arc<AtomicUsize>,
+    begun: usize,
+    most: usize,
+}
+
+impl Filament for WhenPrepared {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        let now = match event {
+            Event::Timer { at, .. } => at,
+            _ => Nanos::ZERO,
+        };
+        if self.begun == self.most {
+            return;
+        }
+        if self.prepared.load(Ordering::SeqCst) > self.begun {
+            self.begun += 1;
+            emit.operations.push(Operation {
+                at: now,
+                ..exchange()
+            });
+        }
+        emit.timers.push((now + Nanos(1_000_000), 0));
+    }
+}
+
+/// Runs a worker on the target until `most` operations have begun, each when the server was prepared for it; returns the
+/// target.
+fn run_when_prepared<T: Target>(target: T, prepared: Arc<AtomicUsize>, most: usize) -> T {
+    let plan = WorkerPlan {
+        depth: 16,
+        backlog: 16,
+        full: Full::Queue,
+        late: Late::CatchUp,
+        end: Nanos(30_000_000_000),
+        drain: Nanos::SECOND,
+        spin_margin: SpinMargin::REAL,
+        near: Nanos(1000),
+        interval: Nanos::NEVER,
+    };
+    let (intervals, _stream) = channel(8, Vec::new());
+    let filament = Box::new(WhenPrepared {
+        prepared,
+        begun: 0,
+        most,
+    });
+    let inputs = WorkerInputs {
+        filaments: vec![WorkerFilament { id: 0, filament }],
+        links: mesh(1).pop().unwrap(),
+        stop: Stop::default(),
+        record: WorkerRecord::new(0, Nanos::ZERO, intervals, None),
+    };
+    let clock = Monotonic::starting_at(monotonic_ns());
+    let finished = Worker::new(plan, target, clock, inputs).run().unwrap();
+    let counts = finished.record.counts();
+    assert_eq!(
+        (counts.issued, counts.completed),
+        (most as u64, most as u64)
+    );
+    finished.target
+}
+
+/// Returns a server that is prepared for an operation when the client has made all of its connections again and has answered
+/// a question, without any operation in progress.
+fn between_operations() -> (Endpoint, Arc<AtomicUsize>) {
+    let prepared = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&prepared);
+    let endpoint = serve(move |number, mut stream| {
+        // One of the second attempts fails at once.
+        if number == 1 || !greeted(&mut stream) {
+            return;
+        }
+        stream.write_all(b"wp").unwrap();
+        let mut word = [0];
+        stream.read_exact(&mut word).unwrap();
+        assert_eq!(&word, b"q");
+        count.fetch_add(1, Ordering::SeqCst);
+        answer(&mut stream, 1);
+    });
+    (endpoint, prepared)
+}
+
+#[test]
+fn connections_are_made_again_and_questions_answered_while_no_operation_is_in_flight() {
+    let (endpoint, prepared) = between_operations();
+    let target = run_when_prepared(open(&endpoint, 1, OPTIONS), prepared, 4);
+    let described = target.describe();
+    assert_eq!((described.timeouts, described.unrequested), (0, 0));
+    assert!(described.reconnects >= 3, "{described:?}");
+    assert_eq!(handshakes(&described), 1 + described.reconnects);
+}
+
+#[test]
+fn a_part_of_several_targets_works_while_no_operation_is_in_flight_on_it() {
+    let (endpoint, prepared) = between_operations();
+    let other = serve(|_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"w").unwrap();
+            answer(&mut stream, usize::MAX);
+        }
+    });
+    for own in 0..2_usize {
+        prepared.store(0, Ordering::SeqCst);
+        let mut parts: Vec<Box<dyn Target>> = vec![Box::new(open(&other, 1, OPTIONS))];
+        parts.insert(own, Box::new(open(&endpoint, 1, OPTIONS)));
+        let several = Several::new(
+            parts,
+            Routes::new(&[0..1, 1..2], &[own as u16, 1 - own as u16]),
+            4,
+        );
+        run_when_prepared(several, Arc::clone(&prepared), 3);
+    }
+}
+
+#[test]
+fn two_targets_are_waited_for_together_in_whatever_order_they_are() {
+    let quick = serve(|_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"w").unwrap();
+            answer(&mut stream, usize::MAX);
+        }
+    });
+    let slow = serve(|_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"w").unwrap();
+            let mut byte = [0];
+            while matches!(stream.read(&mut byte), Ok(1)) {
+                thread::sleep(Duration::from_millis(20));
+                stream.write_all(b"a").unwrap();
+            }
+        }
+    });
+    for order in [[&quick, &slow], [&slow, &quick]] {
+        let parts = order.map(|one| -> Box<dyn Target> { Box::new(open(one, 1, OPTIONS)) });
+        let routes = Routes::new(&[0..1, 1..2], &[0, 1]);
+        let mut target = Several::new(parts.into(), routes, 1);
+        let mut ends: Vec<Reaped> = Vec::with_capacity(8);
+        let (mut waits, mut count) = (0, 0);
+        for part in 0..2 {
+            target.submit_to(part, part as u32, &exchange());
+            target.flush().unwrap();
+        }
+        while count < 2 {
+            ends.clear();
+            target.reap(&mut ends).unwrap();
+            count += ends.len();
+            if ends.is_empty() {
+                target.wait(Nanos::SECOND).unwrap();
+                waits += 1;
+            }
+        }
+        // One for each end, and one for each that a signal or a system call ended early.
+        assert!(waits <= 8, "{waits} waits");
+        assert_eq!(target.background(), Background::Arrivals);
+    }
+}
+
+#[test]
+fn the_time_limit_of_a_connection_covers_its_connect() {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener
+        .bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+        .unwrap();
+    listener.listen(1).unwrap();
+    let address: SockAddr = listener.local_addr().unwrap();
+    let address = address.as_socket().unwrap();
+    let endpoint = Endpoint::resolve("127.0.0.1", address.port()).unwrap();
+    let accepted = thread::spawn(move || {
+        let (mut first, _) = listener.accept().unwrap();
+        let mut word = [0; 5];
+        first.read_exact(&mut word).unwrap();
+        first.write_all(b"w").unwrap();
+        (first, listener)
+    });
+    let mut target = open(&endpoint, 1, OPTIONS);
+    let (first, _listener) = accepted.join().unwrap();
+    // With a full queue the kernel leaves connects unanswered.
+    let fill: Vec<_> = (0..4)
+        .map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None).unwrap();
+            let _ = socket.connect(&address.into());
+            socket
+        })
+        .collect();
+    assert_eq!(target.awaited().at_most, Nanos::NEVER);
+    first.send(b"g").unwrap();
+    let mut ends = Vec::with_capacity(1);
+    while target.describe().connect_ns.count == 1 && target.awaited().at_most == Nanos::NEVER {
+        target.wait(Nanos(1_000_000)).unwrap();
+        target.reap(&mut ends).unwrap();
+    }
+    let left = target.awaited().at_most;
+    assert!(
+        left.0 > 0 && u128::from(left.0) <= CONNECT_TIMEOUT.as_nanos(),
+        "{left:?}"
+    );
+    assert_eq!(target.background(), Background::Work);
+    drop((first, fill));
 }

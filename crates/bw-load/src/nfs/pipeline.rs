@@ -12,11 +12,11 @@
 //! stream that is not one of records ends with its connection, and all its operations with EBADMSG. Failed connects end no operation: like a
 //! mounted file system, a client of NFS waits for its server, here until the time limit.
 
-use crate::net::connection::{Address, begin_connect, is_later, negative};
+use crate::net::connection::{Address, CONNECT_TIMEOUT, begin_connect, is_later, negative};
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::net::pool::Timeouts;
 use crate::nfs::operation::{KEPT, NoCall, Translator, is_idempotent};
-use crate::target::Reaped;
+use crate::target::{Awaited, Background, Reaped};
 use bw_model::{FileAddress, Kind, Nanos, Operation};
 use bw_nfs::record::{Record, Records};
 use bw_nfs::rpc::{read_reply, xid_of};
@@ -170,7 +170,11 @@ pub(crate) struct Pipeline {
     next_link: u32,
     prepared: Vec<u32>,
     waiting: VecDeque<u32>,
+    /// How many operations have begun and not ended.
+    in_flight: usize,
     timeouts: Timeouts,
+    /// The connections that are being established.
+    connects: Timeouts,
     /// Postponed calls, and when each is sent again: the earliest first, since all wait equally long.
     postponed: VecDeque<(u64, u32)>,
     /// Connections that are down, and when each is tried again, the earliest first.
@@ -231,7 +235,9 @@ impl Pipeline {
             next_link: 0,
             prepared: Vec::with_capacity(links.len()),
             waiting: VecDeque::with_capacity(capacity),
+            in_flight: 0,
             timeouts: Timeouts::new(plan.timeout, capacity),
+            connects: Timeouts::new(Some(Nanos(CONNECT_TIMEOUT.as_nanos() as u64)), links.len()),
             postponed: VecDeque::with_capacity(capacity),
             retries: VecDeque::with_capacity(links.len()),
             ended: VecDeque::with_capacity(capacity),
@@ -285,6 +291,7 @@ impl Pipeline {
         if self.measured.begins_with(operation) {
             self.counts = CallCounts::default();
         }
+        self.in_flight += 1;
         self.timeouts.start(slot, monotonic_ns);
         let entry = &mut self.slots[slot as usize];
         entry.operation = *operation;
@@ -316,21 +323,48 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Sleeps until a socket is ready, something is due or `at_most` has passed.
-    pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        if !self.ended.is_empty() || self.epoll.ready() > 0 {
-            return Ok(());
-        }
+    /// See [`Target::awaited`](crate::target::Target::awaited).
+    pub(crate) fn awaited(&self) -> Awaited {
         let due = [
             self.timeouts.first().map(|(_, due_ns)| due_ns),
             self.postponed.front().map(|(due_ns, _)| *due_ns),
             self.retries.front().map(|(due_ns, _)| *due_ns),
+            self.connects.first().map(|(_, due_ns)| due_ns),
         ];
-        let mut at_most = at_most;
-        if let Some(due_ns) = due.into_iter().flatten().min() {
-            at_most = at_most.min(Nanos(due_ns.saturating_sub(monotonic_ns())));
+        let at_most = if !self.ended.is_empty() || self.epoll.ready() > 0 {
+            Nanos::ZERO
+        } else {
+            let due_ns = due.into_iter().flatten().min();
+            due_ns.map_or(Nanos::NEVER, |due_ns| {
+                Nanos(due_ns.saturating_sub(monotonic_ns()))
+            })
+        };
+        Awaited {
+            descriptor: Some(self.epoll.descriptor()),
+            at_most,
         }
-        self.epoll.wait_polling(at_most)
+    }
+
+    /// See [`Target::background`](crate::target::Target::background): a server may close at any time.
+    #[inline]
+    pub(crate) fn background(&self) -> Background {
+        let is_ready = self.epoll.ready() > 0 || !self.ended.is_empty();
+        if is_ready || !self.retries.is_empty() || self.connects.first().is_some() {
+            Background::Work
+        } else {
+            Background::Arrivals
+        }
+    }
+
+    /// Sleeps until a socket is ready, something is due or `at_most` has passed.
+    pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
+        let at_most = at_most.min(self.awaited().at_most);
+        match (at_most, self.in_flight) {
+            (Nanos::ZERO, _) => Ok(()),
+            // Whether polling finds something is learnt from operations.
+            (_, 0) => self.epoll.wait(at_most),
+            _ => self.epoll.wait_polling(at_most),
+        }
     }
 
     /// Serves what is due and the ready sockets. It stops when an operation ends, so that the end is stamped, and the
@@ -359,7 +393,7 @@ impl Pipeline {
 
     fn serve_due(&mut self) -> io::Result<()> {
         let nothing = self.timeouts.first().is_none() && self.postponed.is_empty();
-        if nothing && self.retries.is_empty() {
+        if nothing && self.retries.is_empty() && self.connects.first().is_none() {
             return Ok(());
         }
         let now_ns = monotonic_ns();
@@ -375,6 +409,11 @@ impl Pipeline {
             self.postponed.pop_front();
             self.renumber(slot);
             self.assign(slot);
+        }
+        while let Some((index, due_ns)) = self.connects.first()
+            && due_ns <= now_ns
+        {
+            self.not_connected(index, now_ns);
         }
         while let Some(&(due_ns, index)) = self.retries.front()
             && due_ns <= now_ns
@@ -393,7 +432,6 @@ impl Pipeline {
             return match socket.take_error() {
                 Ok(None) => self.connected(index),
                 Ok(Some(_)) | Err(_) => {
-                    self.link(index).socket = None;
                     self.not_connected(index, monotonic_ns());
                     Ok(())
                 }
@@ -508,6 +546,7 @@ impl Pipeline {
     /// Ends the operation of a slot, whatever it waits for.
     fn end(&mut self, slot: u32, result: i32) {
         self.detach(slot);
+        self.in_flight -= 1;
         self.timeouts.end(slot);
         self.ended.push_back(Reaped {
             slot,
@@ -757,6 +796,7 @@ impl Pipeline {
                     .add(socket.as_fd(), Interest::Write, link.token(index))?;
                 link.socket = Some(socket);
                 link.state = LinkState::Connecting;
+                self.connects.start(index, || now_ns);
                 Ok(())
             }
             Err(_) => {
@@ -768,6 +808,7 @@ impl Pipeline {
 
     fn connected(&mut self, index: u32) -> io::Result<()> {
         self.counts.reconnects += 1;
+        self.connects.end(index);
         let link = &mut self.links[index as usize];
         link.state = LinkState::Up;
         if let Some(socket) = &link.socket {
@@ -779,7 +820,9 @@ impl Pipeline {
 
     fn not_connected(&mut self, index: u32, now_ns: u64) {
         self.counts.failed_connects += 1;
+        self.connects.end(index);
         let link = self.link(index);
+        link.socket = None;
         link.state = LinkState::Down;
         link.generation = link.generation.wrapping_add(1);
         self.retries.push_back((now_ns + RETRY_NS, index));
