@@ -11,7 +11,7 @@ import pytest
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_ns_text
 from benchwright.features.load.findings import doubts_of_trial, load_findings
-from benchwright.features.load.types import EngineResult, LoopModel, TimeDistribution
+from benchwright.features.load.types import EngineResult, FlowCounts, LoopModel, TimeDistribution
 from benchwright.findings.thresholds import LATE_NS, NOT_OFFERED
 
 SOUND = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -253,6 +253,52 @@ def test_waiting_for_a_place_is_saturation() -> None:
     assert "target-saturated" not in doubts(found), "they hardly waited"
     found["kinds"]["all"]["response_ns"]["p50"] = 800_000
     assert "10 times the service time" in doubts(found)["target-saturated"].evidence
+
+
+def with_flow(found: dict[str, Any], issued: int, completed: int, **counts: int) -> dict[str, Any]:
+    """Return the same load with these counts of its measured part of 5 s."""
+    flow = dict.fromkeys(FlowCounts.__struct_fields__, 0)
+    flow |= {"issued": issued, "completed": completed, **counts}
+    found |= {"flow": flow, "measured_ns": 5 * 10**9}
+    return found | {"offered_rate_per_s": issued / 5, "achieved_rate_per_s": completed / 5}
+
+
+def test_ends_of_operations_of_the_warm_up_are_saturation() -> None:
+    found = with_flow(document(), 50_000, 50_000, of_warm_up=49_000)
+    assert (
+        "1,000 of the 50,000 operations that ended in the"
+        in doubts(found)["target-saturated"].evidence
+    )
+    found = with_flow(document(), 50_000, 50_000, of_warm_up=4_000)
+    assert "target-saturated" not in doubts(found)
+
+
+@pytest.mark.parametrize(
+    ("completed", "edge", "severity"),
+    [
+        (10_000, 1_000, None),
+        (9_000, 1_000, Severity.NOTE),
+        (2_000, 1_000, Severity.WARNING),
+        (0, 1_000, Severity.WARNING),
+        (0, 0, None),
+    ],
+)
+def test_a_measured_part_of_few_responses_has_no_exact_rate(
+    completed: int, edge: int, severity: Severity | None
+) -> None:
+    edges = {"in_flight_at_start": edge, "in_flight_at_end": edge}
+    found = with_flow(document(), completed, completed, **edges)
+    doubt = doubts(found, CLOSED).get("few-responses")
+    assert (doubt and doubt.severity) == severity
+    # An open loop has the rate of its schedule, if it could issue it.
+    for issued, is_told in ((0.98, severity is not None), (1.0, False)):
+        found["offered_rate_per_s"] = issued * found["intended_rate_per_s"]
+        assert ("few-responses" in doubts(found)) is is_told
+
+
+def test_the_rate_of_few_responses_is_in_a_range() -> None:
+    found = with_flow(document(), 2_000, 1_000, in_flight_at_end=1_000)
+    assert "between 200/s and 400/s" in doubts(found, CLOSED)["few-responses"].evidence
 
 
 def test_failures_and_what_never_ended() -> None:

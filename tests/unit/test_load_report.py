@@ -27,6 +27,7 @@ from benchwright.features.load.report import (
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
+    FlowCounts,
     LimitVerdict,
     LoadProgress,
     TimeDistribution,
@@ -435,14 +436,45 @@ def test_bytes_per_second_of_each_kind() -> None:
     assert "MB/s" not in text(target=null)
 
 
-def test_a_generator_that_fell_behind_did_not_keep_the_rate() -> None:
+def flowing(issued: int, completed: int, **counts: int) -> EngineResult:
+    """Return the golden result with these counts of its measured part of 5 s."""
+    flow = dict.fromkeys(FlowCounts.__struct_fields__, 0)
+    flow |= {"issued": issued, "completed": completed, **counts}
+    rates = {"offered_rate_per_s": issued / 5, "achieved_rate_per_s": completed / 5}
+    return changed(flow=flow, measured_ns=5 * 10**9, **rates)
+
+
+def test_what_ended_in_time_is_the_rate_of_a_saturated_target() -> None:
+    waits = {"waiting_at_end": 24_990, "in_flight_at_end": 1}
+    assert "5,000/s, 50 % of the requested 10,000/s; " in sentence(
+        flowing(25_001, 25_000, **waits), asked_per_s=10_000
+    )
+    # It takes every operation at once, and has a queue of its own.
+    assert "10,000/s as requested, 5,000/s ended in time; " in sentence(
+        flowing(49_990, 25_000, in_flight_at_end=24_990), asked_per_s=10_000
+    )
+    report = report_of(flowing(25_001, 25_000, **waits), asked_per_s=10_000)
+    assert "25,001 started, 25,000 ended, 24,990 waiting at its end, 1 in flight" in report
+    # None of those that were due in the measured part started in it.
+    counts = msgspec.structs.replace(changed().counts, issued=0, waiting=49_990)
+    none = msgspec.structs.replace(flowing(25_000, 25_000, of_warm_up=25_000), counts=counts)
+    assert "5,000/s, 50 % of the " in sentence(none, asked_per_s=10_000)
+
+
+def test_a_closed_loop_of_few_responses_has_no_rate_but_a_range() -> None:
+    few = flowing(2_000, 1_000, in_flight_at_end=1_000)
+    assert "read and write: 3 of 49,990 failed; 200/s to 400/s in a closed loop; " in sentence(
+        few, open_loop=False
+    )
+    many = flowing(20_000, 19_000, in_flight_at_end=1_000)
+    assert "; 3,800/s in a closed loop; " in sentence(many, open_loop=False)
+
+
+def test_rates_of_a_kind_are_of_what_ended_in_the_measured_part() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
-    times = {**found["kinds"]["all"]["issue_error_ns"], "p50": 10**9}
-    every = {**found["kinds"]["all"], "issue_error_ns": times}
-    behind = changed(kinds={**found["kinds"], "all": every}, elapsed_ns=2 * found["elapsed_ns"])
-    first = sentence(behind, asked_per_s=10_000)
-    assert "as requested" not in first
-    assert " % of the requested 10,000/s; " in first
+    kind = {**found["kinds"]["read"], "in_time": 500, "in_time_bytes": 4_000}
+    result = msgspec.structs.replace(flowing(600, 500), kinds=changed(kinds={"all": kind}).kinds)
+    assert result.rates_of(result.all) == (100.0, 800.0)
 
 
 def test_times_far_apart_are_in_one_unit_with_at_most_three_decimals() -> None:

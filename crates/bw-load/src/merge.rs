@@ -61,7 +61,9 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
         "elapsed_ns": elapsed.max(),
         "target": merged_target(results.iter().map(|one| &one["target"])),
         "clock": worst_clock(results),
-        "counts": sums(results.iter().filter_map(|one| one["counts"].as_object())),
+        "counts": sums(results, "counts"),
+        "flow": sums(results, "flow"),
+        "measured_ns": results.iter().filter_map(|one| one["measured_ns"].as_u64()).max(),
         "intended_rate_per_s": rate("intended_rate_per_s"),
         "offered_rate_per_s": rate("offered_rate_per_s"),
         "achieved_rate_per_s": rate("achieved_rate_per_s"),
@@ -92,8 +94,10 @@ fn each<T: DeserializeOwned>(results: &[Value], name: &str) -> Result<Vec<T>, St
     read.map_err(|error| format!("{name}: {error}"))
 }
 
-fn sums<'a>(parts: impl Iterator<Item = &'a Map<String, Value>>) -> Map<String, Value> {
+/// Returns the sum of each count in this member of all results.
+fn sums(results: &[Value], member: &str) -> Map<String, Value> {
     let mut all = Map::new();
+    let parts = results.iter().filter_map(|one| one[member].as_object());
     for (name, count) in parts.flatten() {
         let before = all.get(name).and_then(Value::as_u64).unwrap_or_default();
         let sum = before + count.as_u64().unwrap_or_default();

@@ -5,7 +5,7 @@
 //! event; here the worker fills the histograms itself, which costs less than handing over an event.
 //!
 //! Operations whose intended start lies in the warm-up are not in counts and histograms; they are
-//! in the intervals and in the rows.
+//! in the intervals and in the rows, and where they start and end in the measured part, in [`FlowCounts`].
 //!
 //! The number of operations in flight is integrated over time as it changes, without regard to which operation ends.
 //! By Little's law it must agree with throughput and mean time in flight, which come from the histograms: what loses,
@@ -50,10 +50,8 @@ pub struct OperationCounts {
     pub unfinished: u64,
     /// Still waiting for a free slot when the worker stopped waiting.
     pub waiting: u64,
-    /// Of the issued ones those that waited for a free slot at the end of the run, and were issued after it.
+    /// Of the issued ones those that were issued after the end of the measured part.
     pub drained: u64,
-    /// Of these the ones that completed.
-    pub drained_completed: u64,
     /// Issued before their time: never, by construction.
     pub early: u64,
     /// How often a trace's reader was behind; counted for the run, not for each worker.
@@ -83,13 +81,57 @@ impl AddAssign for OperationCounts {
         self.unfinished += other.unfinished;
         self.waiting += other.waiting;
         self.drained += other.drained;
-        self.drained_completed += other.drained_completed;
         self.early += other.early;
         self.starved += other.starved;
         self.stray += other.stray;
         self.undeliverable += other.undeliverable;
         self.backlogs += other.backlogs;
         self.lost_rows += other.lost_rows;
+    }
+}
+
+/// What happened between the start and the end of the measured part, whatever the intended start of the operations:
+/// `flow` of the protocol. With `counts`, in which a dropped or skipped operation never waits:
+///
+/// - `waiting_at_start` + intended = issued + dropped + skipped + `waiting_at_end`
+/// - `in_flight_at_start` + issued = completed + `in_flight_at_end`
+///
+/// Rates are from these: those of [`OperationCounts`] divided by the length would have the operations that ended after
+/// it, and in overload not those that waited since the warm-up. Source: P. J. Denning, J. P. Buzen, The operational
+/// analysis of queueing network models, ACM Computing Surveys 10 (1978).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlowCounts {
+    /// Due before the start, and not issued before it.
+    pub waiting_at_start: u64,
+    /// Issued before the start, and not ended before it.
+    pub in_flight_at_start: u64,
+    /// Actual starts.
+    pub issued: u64,
+    /// Ends.
+    pub completed: u64,
+    /// Those of `completed` that failed.
+    pub errors: u64,
+    /// Those of `completed` whose intended start lies in the warm-up.
+    pub of_warm_up: u64,
+    /// Due before the end, and not issued before it.
+    pub waiting_at_end: u64,
+    /// Issued before the end, and not ended before it.
+    pub in_flight_at_end: u64,
+    /// Those of `waiting_at_end` that were issued afterwards.
+    pub drained: u64,
+}
+
+impl AddAssign for FlowCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.waiting_at_start += other.waiting_at_start;
+        self.in_flight_at_start += other.in_flight_at_start;
+        self.issued += other.issued;
+        self.completed += other.completed;
+        self.errors += other.errors;
+        self.of_warm_up += other.of_warm_up;
+        self.waiting_at_end += other.waiting_at_end;
+        self.in_flight_at_end += other.in_flight_at_end;
+        self.drained += other.drained;
     }
 }
 
@@ -128,9 +170,9 @@ impl InFlightIntegral {
 pub struct WorkerRecord {
     worker: u16,
     measured_from: Nanos,
-    /// From here on, what is issued was due before.
-    drains_from: Nanos,
+    measured_until: Nanos,
     counts: OperationCounts,
+    flow: FlowCounts,
     in_flight: InFlightIntegral,
     failed_ns: u128,
     recorder: Recorder,
@@ -163,8 +205,9 @@ impl WorkerRecord {
         Self {
             worker,
             measured_from,
-            drains_from: Nanos::NEVER,
+            measured_until: Nanos::NEVER,
             counts: OperationCounts::default(),
+            flow: FlowCounts::default(),
             in_flight: InFlightIntegral::default(),
             failed_ns: 0,
             recorder: Recorder::new(),
@@ -228,10 +271,17 @@ impl WorkerRecord {
     #[inline]
     pub fn issued(&mut self, planned: &Planned, now: Nanos) {
         self.interval.issue(now.since(planned.operation.at).0);
-        if self.measured(planned) {
+        let (measured, drained) = (self.measured(planned), now >= self.measured_until);
+        if now >= self.measured_from {
+            self.flow.issued += u64::from(!drained);
+            self.flow.waiting_at_start += u64::from(!measured);
+        }
+        self.flow.waiting_at_end += u64::from(drained);
+        self.flow.drained += u64::from(drained);
+        if measured {
             self.in_flight.start(now);
             self.counts.issued += 1;
-            self.counts.drained += u64::from(now >= self.drains_from);
+            self.counts.drained += u64::from(drained);
             self.counts.early += u64::from(now < planned.operation.at);
         }
     }
@@ -243,9 +293,9 @@ impl WorkerRecord {
         self.counts.held_late += held * u64::from(is_late);
     }
 
-    /// Notes that the run is over.
-    pub(crate) fn drains_from(&mut self, now: Nanos) {
-        self.drains_from = now;
+    /// Sets the end of the measured part, which is not before its start.
+    pub(crate) fn measure_until(&mut self, end: Nanos) {
+        self.measured_until = end.max(self.measured_from);
     }
 
     /// Notes that the backlog exceeded its limit, which ends the run.
@@ -278,16 +328,27 @@ impl WorkerRecord {
             held_since: flight.held_since,
         };
         self.interval.complete(outcome.response(), result < 0);
-        if self.measured(&flight.planned) {
+        self.flow_ended(flight, now);
+        let measured = self.measured(&flight.planned);
+        let target = self.target(flight.planned.stream);
+        if now >= self.measured_from && now < self.measured_until {
+            self.flow.completed += 1;
+            self.flow.errors += u64::from(result < 0);
+            self.flow.of_warm_up += u64::from(!measured);
+            self.recorder.record_in_time(&outcome);
+            let labels = self.labels.as_mut();
+            if let Some(label) = labels.and_then(|labels| labels.of(target, &outcome.operation)) {
+                label.record_in_time(&outcome);
+            }
+        }
+        if measured {
             self.in_flight.end(now);
             self.counts.completed += 1;
-            self.counts.drained_completed += u64::from(flight.issued >= self.drains_from);
             if result < 0 {
                 self.counts.errors += 1;
                 self.failed_ns += u128::from(outcome.service());
             }
             self.recorder.record(&outcome);
-            let target = self.target(flight.planned.stream);
             if let Some(labels) = &mut self.labels {
                 labels.record(target, &outcome);
             }
@@ -297,6 +358,14 @@ impl WorkerRecord {
             let stream = flight.planned.stream;
             self.push_row(outcome.row(stream, self.device(stream)));
         }
+    }
+
+    /// Counts an operation that was in flight at the start or the end of the measured part, and was so until `ended`.
+    #[inline]
+    fn flow_ended(&mut self, flight: &InFlight, ended: Nanos) {
+        let across = |moment| u64::from(flight.issued < moment && ended >= moment);
+        self.flow.in_flight_at_start += across(self.measured_from);
+        self.flow.in_flight_at_end += across(self.measured_until);
     }
 
     /// Records the end of a sequence.
@@ -330,6 +399,7 @@ impl WorkerRecord {
     pub fn unfinished<'a>(&mut self, now: Nanos, flights: impl Iterator<Item = &'a InFlight>) {
         self.in_flight.advance(now);
         for flight in flights {
+            self.flow_ended(flight, Nanos::NEVER);
             let operation = &flight.planned.operation;
             if self.measured(&flight.planned) {
                 self.counts.unfinished += 1;
@@ -349,7 +419,10 @@ impl WorkerRecord {
     /// Counts operations that still wait for a free slot.
     pub fn waiting(&mut self, mut next: impl FnMut() -> Option<Planned>) {
         while let Some(planned) = next() {
-            self.counts.waiting += u64::from(self.measured(&planned));
+            let measured = self.measured(&planned);
+            self.counts.waiting += u64::from(measured);
+            self.flow.waiting_at_start += u64::from(!measured);
+            self.flow.waiting_at_end += 1;
             self.note_never_issued(&planned);
         }
     }
@@ -446,6 +519,12 @@ impl WorkerRecord {
     #[must_use]
     pub fn counts(&self) -> OperationCounts {
         self.counts
+    }
+
+    /// Returns what happened in the measured part.
+    #[must_use]
+    pub fn flow(&self) -> FlowCounts {
+        self.flow
     }
 
     /// Returns the histograms.

@@ -6,7 +6,7 @@ use crate::file_set::make::MakeReport;
 use crate::labels::LabelRecords;
 use crate::pool::WorkerOutcome;
 use crate::processes::ProcessReport;
-use crate::record::OperationCounts;
+use crate::record::{FlowCounts, OperationCounts};
 use crate::reporter::{SamplesReport, per_s};
 use crate::request::{LoadRequest, Pacer};
 use bw_model::Nanos;
@@ -43,13 +43,15 @@ pub struct SchedulingReport {
     pub nice: i32,
 }
 
-/// The three figures of Little's law, of the measured operations: the first is the product of the other two.
+/// The three figures of Little's law, of the measured operations until the last of them has ended: the first is the
+/// product of the other two.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LittleLaw {
-    /// Mean number of operations in flight: the time integral of their number, divided by the measured length.
+    /// Mean number of operations in flight: the time integral of their number, divided by the time from the start of the
+    /// measured part to the last end.
     pub in_flight_mean: f64,
-    /// Operations that ended per second.
+    /// Operations that ended per second of this time.
     pub rate_per_s: f64,
     /// Mean time from actual start to end, of all that ended, from the histograms.
     pub time_ns_mean: f64,
@@ -119,11 +121,15 @@ pub struct LoadResult {
     pub pacer: Pacer,
     /// The counts.
     pub counts: OperationCounts,
+    /// The counts of the measured part, whatever the intended start.
+    pub flow: FlowCounts,
+    /// Length of the measured part; None if it is empty.
+    pub measured_ns: Option<Nanos>,
     /// Intended starts per second of the measured part.
     pub intended_rate_per_s: Option<f64>,
-    /// Issues per second, without those after the end.
+    /// Actual starts per second of the measured part.
     pub offered_rate_per_s: Option<f64>,
-    /// Ends per second, without those of operations that were issued after the end.
+    /// Ends per second of the measured part.
     pub achieved_rate_per_s: Option<f64>,
     /// Little's law.
     pub little_law: Option<LittleLaw>,
@@ -198,6 +204,10 @@ pub(crate) struct ResultParts<'a> {
 pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
     let recorder = merged(&parts.reports);
     let counts = parts.counts;
+    let mut flow = FlowCounts::default();
+    for report in &parts.reports {
+        flow += report.record.flow();
+    }
     let measured = measured_length(parts.request, &parts.reports);
     LoadResult {
         schema: "load/1",
@@ -209,10 +219,17 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         clock: parts.clock,
         pacer: parts.request.pacer,
         intended_rate_per_s: per_s(counts.intended, measured),
-        offered_rate_per_s: per_s(counts.issued - counts.drained, measured),
-        achieved_rate_per_s: per_s(counts.completed - counts.drained_completed, measured),
+        offered_rate_per_s: per_s(flow.issued, measured),
+        achieved_rate_per_s: per_s(flow.completed, measured),
         counts,
-        little_law: LittleLaw::of(&parts.reports, &recorder, parts.request.pacer, measured),
+        flow,
+        measured_ns: (measured > Nanos::ZERO).then_some(measured),
+        little_law: LittleLaw::of(
+            &parts.reports,
+            &recorder,
+            parts.request.pacer,
+            last_end(&parts.reports) - parts.request.warm_up_ns,
+        ),
         lateness_ns: bw_record::summary::lateness(&recorder),
         kinds: bw_record::summary::kinds(&recorder),
         labels: LabelRecords::summaries(

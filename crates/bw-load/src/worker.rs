@@ -134,8 +134,9 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Returns a worker whose filaments have received [`Event::Start`]: their first operations are queued before the
     /// run starts.
     #[must_use]
-    pub fn new(plan: WorkerPlan, mut target: T, clock: C, inputs: WorkerInputs) -> Self {
+    pub fn new(plan: WorkerPlan, mut target: T, clock: C, mut inputs: WorkerInputs) -> Self {
         target.measure_from(inputs.record.measured_from());
+        inputs.record.measure_until(plan.end);
         // Each part of a target with parts has the plan's depth.
         let depth = if target.has_parts() {
             target.capacity()
@@ -242,7 +243,11 @@ impl<C: Clock, T: Target> Worker<C, T> {
     fn over(&mut self) -> bool {
         if self.stop.load(Ordering::Relaxed) > 0 {
             self.stopped = true;
-            self.plan.end = self.plan.end.min(self.now.max(Nanos(1)));
+            if self.now < self.plan.end {
+                self.plan.end = self.now.max(Nanos(1));
+                // What has happened so far lies before it.
+                self.record.measure_until(self.now + Nanos(1));
+            }
         }
         if self.now >= self.plan.end {
             return self.queue.next_at() >= self.plan.end && self.next_wake() >= self.plan.end;
@@ -260,7 +265,6 @@ impl<C: Clock, T: Target> Worker<C, T> {
     fn drain(&mut self) -> io::Result<()> {
         self.draining = true;
         let begun = self.now;
-        self.record.drains_from(begun);
         let interrupted = self.stop.load(Ordering::Relaxed);
         let has_work = |worker: &Self| {
             worker.slots.in_flight() > 0 || !(worker.stopped || worker.waiting.is_empty())

@@ -9,7 +9,7 @@ use bw_load::routes::Routes;
 use bw_load::several::Several;
 use bw_load::target::{Reaped, Target};
 use bw_load::worker::{Stop, WorkerFilament, WorkerPlan};
-use bw_model::{DROPPED, Nanos, Operation, Rate};
+use bw_model::{DROPPED, Nanos, Operation, Rate, Row};
 use bw_record::histogram::Histogram;
 use bw_schedule::filaments::open::{OperationSource, SourceState};
 use bw_schedule::filaments::{Emissions, Event, Filament};
@@ -17,7 +17,10 @@ use bw_schedule::workload::{Placement, WorkloadSpec};
 use bw_trace::input::TraceInput;
 use proptest::prelude::*;
 use std::io;
-use support::{Every, MS, Simulated, entry, finish, plan, read_at, simulate, simulate_on, stalled};
+use support::{
+    Every, MS, Simulated, entry, finish, plan, read_at, simulate, simulate_from, simulate_on,
+    stalled,
+};
 
 mod support;
 
@@ -124,7 +127,9 @@ fn what_waits_when_the_run_ends_is_issued_in_the_drain_and_has_the_longest_waits
     );
     let counts = done.counts;
     assert_eq!((counts.issued, counts.completed), (1500, 1500));
-    assert_eq!((counts.drained, counts.drained_completed), (490, 490));
+    assert_eq!((counts.drained, done.flow.drained), (490, 490));
+    let at_end = (done.flow.waiting_at_end, done.flow.in_flight_at_end);
+    assert_eq!((done.flow.completed, at_end), (1000, (490, 10)));
     assert_eq!((counts.waiting, counts.unfinished), (0, 0));
     let responses = done.responses();
     assert_eq!(responses.len(), 1500);
@@ -381,6 +386,117 @@ proptest! {
         prop_assert_eq!((counts.early, counts.stray), (0, 0));
         prop_assert_eq!(done.rows.len() as u64, expected);
     }
+}
+
+/// Ends the run at a time.
+struct Stopper(Nanos, Stop);
+
+impl Filament for Stopper {
+    fn wake(&mut self, event: Event, emit: &mut Emissions) {
+        match event {
+            Event::Start => emit.timers.push((self.0, 0)),
+            _ => self.1.store(1, std::sync::atomic::Ordering::Relaxed),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_is_there_at_the_start_and_comes_is_what_goes_and_is_there_at_the_end(
+        depth in 1u32..40, drops: bool, late in late(), service in 50_000u64..30_000_000, users in 0usize..20,
+        stall in (0u64..300, 0u64..300), cost in 0u64..200_000, rate in 1u64..5000, warm_up in 0u64..150,
+        (drain, stopped) in (0u64..400, prop::option::of(0u64..250)),
+    ) {
+        let clock = VirtualClock::with_cost(Nanos(cost));
+        let full = if drops { Full::Drop } else { Full::Queue };
+        let drain = Nanos(drain * MS);
+        let plan = WorkerPlan { depth, full, late, drain, ..plan(200) };
+        let target = Null::new(stalled(service, stall.0, stall.1), clock.clone(), depth);
+        let stop = Stop::default();
+        let mut filaments: Vec<Box<dyn Filament>> = vec![Every::second(rate)];
+        // Without room, a user whose operation is dropped issues the next one at once.
+        let users = if drops { 0 } else { users };
+        filaments.extend((0..users).map(|_| -> Box<dyn Filament> { Box::new(User) }));
+        if let Some(at) = stopped {
+            filaments.push(Box::new(Stopper(Nanos(at * MS), Stop::clone(&stop))));
+        }
+        let from = Nanos(warm_up * MS);
+        let done = simulate_from(from, plan, target, clock, entry(filaments), stop);
+        let (counts, flow) = (done.counts, done.flow);
+        prop_assert_eq!(
+            flow.waiting_at_start + counts.intended,
+            flow.issued + counts.dropped + counts.skipped + flow.waiting_at_end
+        );
+        prop_assert_eq!(
+            flow.in_flight_at_start + flow.issued,
+            flow.completed + flow.in_flight_at_end
+        );
+        prop_assert!(flow.drained <= flow.waiting_at_end && counts.drained <= flow.drained);
+        if stopped.is_none() {
+            // The same from the rows, of a run whose end is known.
+            let until = Nanos(200 * MS);
+            let count = |of: &dyn Fn(&Row) -> bool| done.rows.iter().filter(|row| of(row)).count() as u64;
+            let within = |at: Nanos| at >= from && at < until;
+            prop_assert_eq!(flow.issued, count(&|row| within(row.issued)));
+            prop_assert_eq!(flow.completed, count(&|row| within(row.completed)));
+            prop_assert_eq!(flow.of_warm_up, count(&|row| within(row.completed) && row.intended < from));
+            let across = |row: &Row, at: Nanos| row.issued < at && row.completed >= at;
+            prop_assert_eq!(flow.in_flight_at_start, count(&|row| across(row, from)));
+            prop_assert_eq!(flow.in_flight_at_end, count(&|row| across(row, until)));
+            prop_assert_eq!(flow.drained, count(&|row| row.issued != Nanos::NEVER && row.issued >= until));
+        }
+        let all = done.record.recorder().all();
+        prop_assert_eq!(all.in_time, flow.completed);
+        prop_assert_eq!(all.in_time_bytes, 512 * flow.completed);
+    }
+}
+
+#[test]
+fn an_overloaded_target_has_its_capacity_however_long_the_warm_up_was() {
+    // Twice the capacity: the measured second serves what was due in the warm-up.
+    let spec = || NullSpec {
+        service_ns: Nanos(MS),
+        stalls: vec![],
+    };
+    for warm_up_ms in [0, 500, 1000, 1900] {
+        let clock = VirtualClock::default();
+        let plan = WorkerPlan {
+            depth: 1,
+            ..plan(warm_up_ms + 1000)
+        };
+        let target = Null::new(spec(), clock.clone(), 1);
+        let done = simulate_from(
+            Nanos(warm_up_ms * MS),
+            plan,
+            target,
+            clock,
+            entry(vec![Every::second(2000)]),
+            Stop::default(),
+        );
+        let flow = done.flow;
+        assert!((999..=1000).contains(&flow.completed), "{flow:?}");
+        assert!((999..=1001).contains(&flow.issued), "{flow:?}");
+        // All of the first two seconds' operations were due in the first second.
+        let of_warm_up = (2 * warm_up_ms).saturating_sub(warm_up_ms).min(1000);
+        assert!(flow.of_warm_up.abs_diff(of_warm_up) <= 1, "{flow:?}");
+    }
+}
+
+#[test]
+fn a_closed_loop_of_one_and_a_half_responses_has_its_rate_between_ends_and_issues() {
+    let users = (0..1000).map(|_| -> Box<dyn Filament> { Box::new(User) });
+    let spec = NullSpec {
+        service_ns: Nanos::SECOND,
+        stalls: vec![],
+    };
+    let done = simulate(plan(1500), spec, entry(users.collect()));
+    let flow = done.flow;
+    assert_eq!(
+        (flow.issued, flow.completed, flow.in_flight_at_end),
+        (2000, 1000, 1000)
+    );
+    assert_eq!(done.counts.completed, 2000);
 }
 
 #[test]

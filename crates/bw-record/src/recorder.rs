@@ -63,6 +63,16 @@ impl OperationOutcome {
         arrived.since(from).0
     }
 
+    /// Returns how many bytes it transferred; None if it failed.
+    fn bytes(&self) -> Option<u64> {
+        let bytes = u64::try_from(self.result).ok()?;
+        Some(if self.operation.kind.transfers() {
+            bytes
+        } else {
+            0
+        })
+    }
+
     /// Returns it as a row of samples: `stream` is its filament, `worker` the worker that executed it.
     #[must_use]
     pub fn row(&self, stream: u32, worker: u16) -> Row {
@@ -87,6 +97,10 @@ pub struct KindRecord {
     pub operations: u64,
     /// Bytes transferred.
     pub bytes: u64,
+    /// Operations that succeeded and ended in the measured part, whatever their intended start.
+    pub in_time: u64,
+    /// Bytes that these transferred.
+    pub in_time_bytes: u64,
     /// Failed operations by error.
     pub errors: ErrorCounts,
     /// Issue error of operations that were not delayed by a full target [ns].
@@ -116,10 +130,8 @@ impl KindRecord {
     #[inline]
     fn end(&mut self, outcome: &OperationOutcome) {
         self.operations += 1;
-        if let Ok(bytes) = u64::try_from(outcome.result) {
-            if outcome.operation.kind.transfers() {
-                self.bytes += bytes;
-            }
+        if let Some(bytes) = outcome.bytes() {
+            self.bytes += bytes;
             self.response.record(outcome.response());
             self.service.record(outcome.service());
             self.target.record(outcome.target_response());
@@ -133,6 +145,8 @@ impl KindRecord {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
+        self.in_time += other.in_time;
+        self.in_time_bytes += other.in_time_bytes;
         self.errors.merge(&other.errors);
         self.lateness.merge(&other.lateness);
         self.held.merge(&other.held);
@@ -220,6 +234,16 @@ impl Recorder {
         let kind = self.kind_mut(outcome.operation.kind);
         kind.start(outcome.issue_error(), outcome.held_since.is_some());
         kind.end(outcome);
+    }
+
+    /// Counts an operation that ended in the measured part, whatever its intended start.
+    #[inline]
+    pub fn record_in_time(&mut self, outcome: &OperationOutcome) {
+        if let Some(bytes) = outcome.bytes() {
+            let kind = self.kind_mut(outcome.operation.kind);
+            kind.in_time += 1;
+            kind.in_time_bytes += bytes;
+        }
     }
 
     /// Records an operation that was still in flight when the run stopped waiting:

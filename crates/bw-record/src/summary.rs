@@ -115,6 +115,10 @@ pub struct KindSummary {
     pub operations: u64,
     /// Bytes transferred.
     pub bytes: u64,
+    /// Operations that succeeded and ended in the measured part, whatever their intended start.
+    pub in_time: u64,
+    /// Bytes that these transferred.
+    pub in_time_bytes: u64,
     /// Failed operations by error: "EIO", "HTTP 503".
     pub errors: BTreeMap<String, u64>,
     /// Actual minus intended start, of every operation issued.
@@ -134,6 +138,8 @@ impl From<&KindRecord> for KindSummary {
         Self {
             operations: of.operations,
             bytes: of.bytes,
+            in_time: of.in_time,
+            in_time_bytes: of.in_time_bytes,
             errors: of.errors.iter().collect(),
             issue_error_ns: (&of.issue_error()).into(),
             response_ns: (&of.response).into(),
@@ -160,6 +166,8 @@ impl KindSummary {
         Ok(Self {
             operations: parts.iter().map(|part| part.operations).sum(),
             bytes: parts.iter().map(|part| part.bytes).sum(),
+            in_time: parts.iter().map(|part| part.in_time).sum(),
+            in_time_bytes: parts.iter().map(|part| part.in_time_bytes).sum(),
             errors,
             issue_error_ns: times(|part| &part.issue_error_ns)?,
             response_ns: times(|part| &part.response_ns)?,
@@ -290,10 +298,10 @@ impl IntervalSummary {
     }
 }
 
-/// Returns `kinds` of the protocol: each kind that was issued, and "all".
+/// Returns `kinds` of the protocol: each kind of which there was an operation, and "all".
 #[must_use]
 pub fn kinds(recorder: &Recorder) -> BTreeMap<String, KindSummary> {
-    let issued = |kind: &KindRecord| kind.lateness.count() + kind.held.count() > 0;
+    let issued = |kind: &KindRecord| kind.in_time + kind.lateness.count() + kind.held.count() > 0;
     let each = Kind::ALL.into_iter().filter_map(|kind| {
         let record = recorder.kind(kind).filter(|record| issued(record))?;
         Some((kind.name().to_owned(), record.into()))

@@ -265,6 +265,11 @@ EMPTY_SERIOUS = 0.5
 """One thread that submits operation after operation, and does nothing else, leaves a slot empty for
 at most half of the time: in the other half those before it wait for those behind it. More is a
 generator that paused, and most of the cycle is its own."""
+EDGES = 0.1
+"""Operations in flight at an edge of the measured part, of those that ended in it: a loop of which
+all operations end together has a rate that is wrong by up to this share."""
+EDGES_MANY = 0.5
+"""The same of a run of two responses: its rate is not known."""
 START_NS = 100_000_000
 """Shorter runs consist mostly of their start: threads that wake, cold caches, one time slice of
 another program [ns]."""

@@ -6,7 +6,7 @@ use bw_load::channels::{BlockReceiver, exchange, mesh};
 use bw_load::clock::{Clock, VirtualClock};
 use bw_load::null::{Null, NullSpec, Stall};
 use bw_load::policy::{Full, Late, SpinMargin};
-use bw_load::record::{BLOCK, OperationCounts, WorkerRecord};
+use bw_load::record::{BLOCK, FlowCounts, OperationCounts, WorkerRecord};
 use bw_load::target::Target;
 use bw_load::worker::{Finished, Stop, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
 use bw_model::{Kind, Nanos, Operation, Rate, Row};
@@ -84,6 +84,7 @@ pub(crate) fn stalled(service_ns: u64, at_ms: u64, for_ms: u64) -> NullSpec {
 
 pub(crate) struct Simulated {
     pub counts: OperationCounts,
+    pub flow: FlowCounts,
     pub rows: Vec<Row>,
     pub record: WorkerRecord,
 }
@@ -115,16 +116,40 @@ pub(crate) fn simulate_on<T: Target>(
     clock: VirtualClock,
     filaments: Vec<WorkerFilament>,
 ) -> Simulated {
-    let (finished, mut rows) = finish(plan, target, clock, filaments, Stop::default());
+    simulate_from(Nanos::ZERO, plan, target, clock, filaments, Stop::default())
+}
+
+/// Runs filaments; the measured part begins at `measured_from`.
+pub(crate) fn simulate_from<T: Target>(
+    measured_from: Nanos,
+    plan: WorkerPlan,
+    target: T,
+    clock: VirtualClock,
+    filaments: Vec<WorkerFilament>,
+    stop: Stop,
+) -> Simulated {
+    let (finished, mut rows) = finish_from(measured_from, plan, target, clock, filaments, stop);
     let rows = std::iter::from_fn(|| rows.take()).flatten().collect();
     Simulated {
         counts: finished.record.counts(),
+        flow: finished.record.flow(),
         record: finished.record,
         rows,
     }
 }
 
 pub(crate) fn finish<T: Target, C: Clock>(
+    plan: WorkerPlan,
+    target: T,
+    clock: C,
+    filaments: Vec<WorkerFilament>,
+    stop: Stop,
+) -> (Finished<T>, BlockReceiver<Vec<Row>>) {
+    finish_from(Nanos::ZERO, plan, target, clock, filaments, stop)
+}
+
+fn finish_from<T: Target, C: Clock>(
+    measured_from: Nanos,
     plan: WorkerPlan,
     target: T,
     clock: C,
@@ -139,7 +164,7 @@ pub(crate) fn finish<T: Target, C: Clock>(
         filaments,
         links: mesh(1).pop().unwrap(),
         stop,
-        record: WorkerRecord::new(0, Nanos::ZERO, intervals, Some(blocks)),
+        record: WorkerRecord::new(0, measured_from, intervals, Some(blocks)),
     };
     let worker = Worker::new(plan, target, clock, inputs);
     (worker.run().unwrap(), rows)

@@ -37,7 +37,15 @@ CODES: dict[str, Code] = {
         "grows, response times depend on the length of the run.",
         says="[; {middle} operations waited in the middle of the run, {end} at its end][; "
         + part_of("held")
-        + " waited for a slot; the median response< ({response})> is {times:3} times the service time< ({service})>]",
+        + " waited for a slot; the median response< ({response})> is {times:3} times the service time< ({service})>]"
+        "[; {own} of the {ended} operations that ended in the measured part were due in it, the others in the warm-up: "
+        "these are in no response time]",
+    ),
+    "few-responses": Code(
+        Severity.NOTE,
+        "Run for at least ten response times, after a warm-up of at least one.",
+        says="{edge} operations were in flight at the start or the end of the measured part, in which {ended} ended: "
+        "the target's rate is between {least} and {most}",
     ),
     "operations-failed": Code(
         Severity.WARNING,

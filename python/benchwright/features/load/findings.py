@@ -117,6 +117,7 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
     if loop.open:
         yield from _not_offered(result, subject)
         yield from _saturated(result, subject)
+    yield from _few_responses(result, loop, subject)
     yield from _failed(result, subject)
     if result.target.tls is not None and not result.target.tls.verified:
         yield make_finding("certificate-not-verified", subject, states())
@@ -315,8 +316,32 @@ def _saturated(result: EngineResult, subject: str) -> Iterator[Finding]:
         found |= _part("held", counts.held, counts.intended)
         found["times"] = response / service
         found["response"], found["service"] = _time(response), _time(service)
+    flow = result.flow
+    if flow is not None and flow.of_warm_up > t.HELD * flow.completed:
+        found |= {"own": flow.completed - flow.of_warm_up, "ended": flow.completed}
     if found:
         yield make_finding("target-saturated", subject, states(**found))
+
+
+def _few_responses(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
+    """Yield a finding if the measured part is so short that its rate depends on where it begins and
+    ends; the rate of an open loop that was issued as intended is that of its schedule."""
+    flow, intended = result.flow, result.intended_rate_per_s or 0.0
+    if flow is None or not result.measured_ns or flow.edge_share <= t.EDGES:
+        return
+    if loop.open and (result.offered_rate_per_s or 0.0) >= (1 - t.NOT_OFFERED) * intended:
+        return
+    edge = max(flow.in_flight_at_start, flow.in_flight_at_end)
+    least = max(0, flow.completed - flow.in_flight_at_start)
+    per_s = 1e9 / result.measured_ns
+    shown = states(
+        edge=edge,
+        ended=flow.completed,
+        least=Figure(least * per_s, "1/s"),
+        most=Figure((flow.completed + flow.in_flight_at_end) * per_s, "1/s"),
+    )
+    severity = Severity.WARNING if flow.edge_share >= t.EDGES_MANY else None
+    yield make_finding("few-responses", subject, shown, severity)
 
 
 def _held_by_generator(result: EngineResult) -> bool:

@@ -79,7 +79,8 @@ class _Operations:
 
     def __init__(self, result: EngineResult, of: str) -> None:
         found = result.labels.get(of) or result.kinds.get(of) if of else result.all
-        kind = found or KindResult(0, 0, {}, *[TimeDistribution(0)] * 3)
+        none = TimeDistribution(0)
+        kind = found or KindResult(0, 0, {}, none, none, none)
         counts = result.counts
         self.result, self.is_all, self.kind = result, not of, kind
         self.errors = sum(kind.errors.values())

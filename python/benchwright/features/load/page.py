@@ -15,7 +15,13 @@ from benchwright.features.load.chart import (
     quantities_panel,
     rate_panel,
 )
-from benchwright.features.load.report import LoadReport, facts, load_sentence, outcome_counts
+from benchwright.features.load.report import (
+    LoadReport,
+    facts,
+    flow_counts,
+    load_sentence,
+    outcome_counts,
+)
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.types import EngineResult
 from benchwright.features.load.view import load_tables
@@ -101,7 +107,7 @@ def _blocks(load: ShownLoad) -> Iterator[Block]:
     yield table_of(
         f"{load.id}.facts",
         "How it was measured",
-        [("", fact) for fact in facts(load.result, load.report) if fact[0] != "operations"],
+        [("", fact) for fact in facts(load.result, load.report) if fact[0] not in _COUNTED],
         (
             (Column("What"), lambda _, one: Words(visible(one[0]))),
             (Column("Value"), lambda _, one: Words(visible(one[1]))),
@@ -126,17 +132,26 @@ def _blocks(load: ShownLoad) -> Iterator[Block]:
     )
 
 
+_COUNTED = ("operations", "in this time")
+"""The facts that the table of counts has too."""
+
+
 def _counts_table(result: EngineResult, key: str) -> TableBlock:
+    started, ended = "issued", "completed"
+    rows = list(outcome_counts(result.counts))
+    if result.flow is not None:
+        within = [(f"{name} in the measured part", n) for name, n in flow_counts(result.flow)]
+        started, ended, rows = within[0][0], within[1][0], rows + within
     rates = {
         "intended": result.intended_rate_per_s,
-        "issued": result.offered_rate_per_s,
-        "completed": result.achieved_rate_per_s,
+        started: result.offered_rate_per_s,
+        ended: result.achieved_rate_per_s,
     }
     scale = scale_of(rates.values(), "/s", 5)
     return table_of(
         f"{key}.operations",
         "Operations",
-        [(name, (name, count, rates.get(name))) for name, count in outcome_counts(result.counts)],
+        [(name, (name, count, rates.get(name))) for name, count in rows],
         (
             (Column("Operations"), lambda _, one: Words(heading(one[0]))),
             (

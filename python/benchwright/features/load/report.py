@@ -32,6 +32,7 @@ from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
     FileSetResult,
+    FlowCounts,
     KindResult,
     LimitVerdict,
     LoadCounts,
@@ -41,7 +42,7 @@ from benchwright.features.load.types import (
     TlsResult,
     TraceResult,
 )
-from benchwright.findings.thresholds import FEW_BEYOND
+from benchwright.findings.thresholds import EDGES, FEW_BEYOND
 from benchwright.views.terminal import Paint, unpainted
 
 COLUMNS = (
@@ -55,9 +56,8 @@ COLUMNS = (
 _LATER = 0.01
 """Minimum wait for the last operations that is reported, as a share of the measured part."""
 _AS_REQUESTED = 0.01
-"""Of a load that kept its rate: maximum difference between the achieved and the drawn rate, and
-between the drawn and the requested one; maximum median issue error as a share of the measured part.
-"""
+"""Of a load that kept its rate: maximum difference between the issued, the achieved and the drawn
+rate, and between the drawn and the requested one."""
 _OTHER_RATE = 0.1
 """Maximum difference of the drawn from the requested rate, as a share."""
 _SIGMAS = 4
@@ -148,8 +148,9 @@ def load_headline(result: EngineResult, report: LoadReport) -> str:
 
 def _clauses(result: EngineResult, report: LoadReport) -> list[str]:
     """Return the clauses of the answer, the most important first."""
-    counts, every = result.counts, result.all
-    if result.achieved_rate_per_s is None or not counts.issued:
+    counts, every, flow = result.counts, result.all, result.flow
+    started = counts.issued or (flow is not None and flow.issued)
+    if result.achieved_rate_per_s is None or not started:
         return ["no operation started"]
     failed = f"{counts.errors:,} of {counts.intended:,} failed"
     if counts.errors == counts.intended:
@@ -170,7 +171,10 @@ def _rate_clause(result: EngineResult, report: LoadReport) -> str:
     """Return `10,000/s as requested`, `500/s requested, 494/s drawn and issued`, or how much of the
     requested rate was achieved."""
     achieved, drawn = result.achieved_rate_per_s or 0.0, result.intended_rate_per_s
+    offered = result.offered_rate_per_s or 0.0
     if not report.open_loop or not drawn:
+        if result.flow is not None and offered - achieved > EDGES * achieved:
+            return f"{rate_text(achieved)} to {rate_text(offered)} in a closed loop"
         return f"{rate_text(achieved)} in a closed loop"
     wish, word = report.asked_per_s, "requested"
     if wish is None:
@@ -178,13 +182,14 @@ def _rate_clause(result: EngineResult, report: LoadReport) -> str:
     elif _other_rate(drawn, wish, result.counts.intended):
         share = percent_text(achieved / wish)
         return f"{rate_text(achieved)}, {share} of the requested {rate_text(wish)}"
-    late_ns, length_ns = result.all.issue_error_ns.p50 or 0, result.measured_ns or 0
-    in_time = late_ns <= _AS_REQUESTED * length_ns
-    if in_time and abs(achieved - drawn) <= _AS_REQUESTED * drawn:
-        if abs(drawn - wish) <= _AS_REQUESTED * wish:
-            return f"{rate_text(wish)} as {word}"
-        # Arrivals at random times are seldom exactly as many as requested.
-        return f"{rate_text(wish)} {word}, {rate_text(drawn)} drawn and issued"
+    ended = abs(achieved - drawn) <= _AS_REQUESTED * drawn
+    issued = result.flow is not None and abs(offered - drawn) <= _AS_REQUESTED * drawn
+    if ended or issued:
+        text = f"{rate_text(wish)} as {word}"
+        if abs(drawn - wish) > _AS_REQUESTED * wish:
+            # Arrivals at random times are seldom exactly as many as requested.
+            text = f"{rate_text(wish)} {word}, {rate_text(drawn)} drawn and issued"
+        return text if ended else f"{text}, {rate_text(achieved)} ended in time"
     share, whole = percent_text(achieved / drawn), f"{word} {rate_text(wish)}"
     if abs(drawn - wish) > _AS_REQUESTED * wish:
         whole = f"{rate_text(drawn)} drawn, {rate_text(wish)} {word}"
@@ -230,6 +235,10 @@ def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         if byte_rate and result.target.kind != "null":
             name = report.kind_name(kind)
             yield (name, f"{rate_text(rate)}, {byte_rate_text(byte_rate)}")
+    flow = result.flow
+    if flow is not None and (report.verbose or flow.waiting_at_end or flow.edge_share > EDGES):
+        counts = (f"{number:,} {name}" for name, number in flow_counts(flow))
+        yield ("in this time", ", ".join(counts))
     if report.verbose or result.counts.without_response or result.counts.held:
         counts = (
             plural(number, "error") if name == "errors" else f"{number:,} {name}"
@@ -383,6 +392,20 @@ def outcome_counts(counts: LoadCounts) -> Iterator[tuple[str, int]]:
         ("issued after the end", counts.drained),
         ("never started", counts.waiting),
         ("unfinished", counts.unfinished),
+    )
+    yield from ((name, number) for name, number in rare if number)
+
+
+def flow_counts(flow: FlowCounts) -> Iterator[tuple[str, int]]:
+    """Yield the number of operations that started and ended in the measured part, and that were
+    there at its edges."""
+    yield "started", flow.issued
+    yield "ended", flow.completed
+    rare = (
+        ("waiting at its start", flow.waiting_at_start),
+        ("in flight at its start", flow.in_flight_at_start),
+        ("waiting at its end", flow.waiting_at_end),
+        ("in flight at its end", flow.in_flight_at_end),
     )
     yield from ((name, number) for name, number in rare if number)
 

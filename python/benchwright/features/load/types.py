@@ -65,6 +65,10 @@ class KindResult(msgspec.Struct, frozen=True):
     target_response_ns: TimeDistribution | None = None
     """Arrival of the answer - the moment when the generator came to an operation that had to wait
     for a free place, or the actual start of one that had not; None: the engine is older."""
+    in_time: int | None = None
+    """Operations that succeeded and ended in the measured part, whatever their intended start; None:
+    the engine is older."""
+    in_time_bytes: int = 0
 
 
 class LoadCounts(msgspec.Struct, frozen=True):
@@ -97,7 +101,7 @@ class LoadCounts(msgspec.Struct, frozen=True):
     """Of the issued ones: due before the end of the run, and issued after it, when a place was
     free."""
     drained_completed: int = 0
-    """Of these the ones that completed."""
+    """Of these the ones that completed, by an older engine: they are in no rate."""
 
     @property
     def never_ended(self) -> int:
@@ -110,12 +114,42 @@ class LoadCounts(msgspec.Struct, frozen=True):
         return self.errors + self.never_ended
 
 
+class FlowCounts(msgspec.Struct, frozen=True):
+    """Counts of what happened in the measured part, whatever the intended start of the operations.
+
+    With LoadCounts: waiting_at_start + intended = issued + dropped + skipped + waiting_at_end, and
+    in_flight_at_start + issued = completed + in_flight_at_end.
+    """
+
+    waiting_at_start: int
+    """Due before it, and not issued before it."""
+    in_flight_at_start: int
+    issued: int
+    completed: int
+    errors: int
+    """Those of the completed ones that failed."""
+    of_warm_up: int
+    """Those of the completed ones that were due in the warm-up."""
+    waiting_at_end: int
+    """Due in it or before, and not issued before its end."""
+    in_flight_at_end: int
+    drained: int
+    """Of those that waited at the end: issued afterwards."""
+
+    @property
+    def edge_share(self) -> float:
+        """Operations in flight at the start or the end, whichever are more, over those that ended:
+        by up to this share the rate of ends may differ from that of a long run."""
+        edge = max(self.in_flight_at_start, self.in_flight_at_end)
+        return edge / self.completed if self.completed else math.inf if edge else 0.0
+
+
 class LittleLaw(msgspec.Struct, frozen=True):
     """The figures of Little's law: the first is the product of the other two, if each operation is
     recorded once."""
 
     in_flight_mean: float
-    """Mean number of operations in flight, counted as it changed."""
+    """Mean number of operations in flight until the last had ended, counted as it changed."""
     rate_per_s: float
     """Operations that ended per second."""
     time_ns_mean: float
@@ -489,7 +523,9 @@ class EngineResult(msgspec.Struct, frozen=True):
     counts: LoadCounts
     intended_rate_per_s: float | None
     offered_rate_per_s: float | None
+    """Operations that started in the measured part."""
     achieved_rate_per_s: float | None
+    """Operations that ended in the measured part, whenever they were due."""
     lateness_ns: TimeDistribution
     """Issue error of operations that no full target held back: the generator's own."""
     kinds: dict[str, KindResult]
@@ -512,6 +548,15 @@ class EngineResult(msgspec.Struct, frozen=True):
     file_set: FileSetResult | None = None
     hosts: tuple[HostResult, ...] = ()
     """The part of each host of a load from several; the other members are of all together."""
+    flow: FlowCounts | None = None
+    """None: the engine is older."""
+    measured_ns: int | None = None
+    """How long the part lasted that the rates are of [ns]; None without a rate. Neither the warm-up
+    nor the wait for the last operations is in it."""
+
+    def __post_init__(self) -> None:
+        if self.flow is None:
+            msgspec.structs.force_setattr(self, "measured_ns", self._measured_ns())
 
     @property
     def lost_hosts(self) -> tuple[HostResult, ...]:
@@ -523,12 +568,8 @@ class EngineResult(msgspec.Struct, frozen=True):
         """All kinds of operation together."""
         return self.kinds["all"]
 
-    @property
-    def measured_ns(self) -> int | None:
-        """How long the part lasted that the rates are of [ns]; None without a rate.
-
-        Neither the warm-up nor the wait for the last operations is in it.
-        """
+    def _measured_ns(self) -> int | None:
+        """Return the length of the measured part, from the counts and rates of an older engine."""
         counts = self.counts
         ended = counts.completed - counts.drained_completed
         for count, rate in (
@@ -546,6 +587,8 @@ class EngineResult(msgspec.Struct, frozen=True):
         length_ns, counts = self.measured_ns, self.counts
         if not length_ns:
             return None, None
+        if kind.in_time is not None:
+            return 1e9 * kind.in_time / length_ns, 1e9 * kind.in_time_bytes / length_ns
         # Without what was issued after the end, of which each kind has the same share.
         within = 1 - counts.drained_completed / counts.completed if counts.completed else 1
         per_s = 1e9 * within / length_ns
