@@ -147,25 +147,7 @@ impl<P: Protocol> Network<P> {
         connections: u32,
         options: ConnectionOptions,
     ) -> Result<Self, EngineError> {
-        let wrong = |what: String, remedy: &str| {
-            let message = format!("{}: {what}", endpoint.name);
-            Err(EngineError::request("connections", message, remedy))
-        };
-        if connections == 0 {
-            let what = "the number of connections is 0".to_owned();
-            return wrong(what, "use at least one");
-        }
-        let slots = connections.checked_mul(options.outstanding);
-        if slots.is_none_or(|slots| slots > CAPACITY) {
-            let outstanding = options.outstanding;
-            let what = format!(
-                "{connections} connections with {outstanding} operations each: at most {CAPACITY} operations fit"
-            );
-            return wrong(
-                what,
-                "use fewer connections, or fewer outstanding operations",
-            );
-        }
+        check_capacity(&endpoint.name, connections, options.outstanding)?;
         let failed = |error: io::Error| {
             let message = format!("{}: epoll: {error}", endpoint.name);
             EngineError::request(
@@ -218,6 +200,36 @@ impl<P: Protocol> Network<P> {
             tls: self.tls.clone(),
         }
     }
+}
+
+/// Checks that a worker can have so many operations in progress on so many connections.
+///
+/// # Errors
+/// `connections`: it cannot.
+pub(crate) fn check_capacity(
+    server: &str,
+    connections: u32,
+    outstanding: u32,
+) -> Result<(), EngineError> {
+    let wrong = |what: String, remedy: &str| {
+        let message = format!("{server}: {what}");
+        Err(EngineError::request("connections", message, remedy))
+    };
+    if connections == 0 {
+        let what = "the number of connections is 0".to_owned();
+        return wrong(what, "use at least one");
+    }
+    let slots = connections.checked_mul(outstanding);
+    if slots.is_none_or(|slots| slots > CAPACITY) {
+        let what = format!(
+            "{connections} connections with {outstanding} operations each: at most {CAPACITY} operations fit"
+        );
+        return wrong(
+            what,
+            "use fewer connections, or fewer outstanding operations",
+        );
+    }
+    Ok(())
 }
 
 /// Returns the error of a handshake that failed before the run.

@@ -13,10 +13,12 @@ pub(crate) mod files;
 pub(crate) mod operation;
 pub(crate) mod pipeline;
 pub mod store;
+pub(crate) mod xids;
 
 pub use crate::nfs::files::NfsFiles;
 pub use crate::nfs::pipeline::CallCounts;
 
+use crate::net::check_capacity;
 use crate::nfs::client::{MountRequest, Mounted};
 use crate::nfs::operation::{DataMode, Translator};
 use crate::nfs::pipeline::{Pipeline, PipelinePlan};
@@ -194,9 +196,11 @@ impl NfsPlan {
     /// Returns the target of one worker, with `connections` connections, all established.
     ///
     /// # Errors
-    /// As `Endpoint::connect`; `epoll`: the system has no more descriptors.
+    /// `connections`: they hold more operations than one worker can; as `Endpoint::connect`; `epoll`: the system has no more
+    /// descriptors.
     pub fn open(&self, connections: u32, files: &NfsFiles) -> Result<NfsTarget, EngineError> {
         let endpoint = &self.mounted.endpoint;
+        check_capacity(&endpoint.name, connections, self.spec.outstanding)?;
         let limits = self.mounted.limits;
         let established = endpoint.connect(connections)?;
         let (address, sockets) = (established.address, established.sockets);

@@ -194,6 +194,30 @@ fn a_status_is_the_result_of_its_operation() {
 }
 
 #[test]
+fn what_a_server_reads_or_writes_in_parts_is_one_operation() {
+    let server = NfsServer::start(|_| Action::Short(1000));
+    let mut target = open(&spec(&server));
+    let before = server.calls();
+    for kind in [Kind::Read, Kind::Write] {
+        assert_eq!(drive(&mut target, &[on(1, kind, 8192, 4096)]), [4096]);
+    }
+    assert_eq!(server.calls() - before, 10);
+
+    // Parts that a lost connection separates, and a server that makes no progress.
+    let server = NfsServer::start(|called| match called.number {
+        0..=1 => Action::Short(1000),
+        2 => Action::Close,
+        3..=5 => Action::Short(1000),
+        _ => Action::Short(0),
+    });
+    let mut target = open(&spec(&server));
+    assert_eq!(drive(&mut target, &[read(2500)]), [2500]);
+    assert_eq!(drive(&mut target, &[read(2500)]), [-libc::EIO]);
+    let done = target.describe().counts;
+    assert_eq!((done.resent, done.malformed_replies, done.lost), (1, 0, 0));
+}
+
+#[test]
 fn a_malformed_reply_ends_its_operation_and_noise_the_connection() {
     let server = at(2, Action::Malformed);
     let mut target = open(&spec(&server));
@@ -419,6 +443,14 @@ fn a_wrong_request_or_server_is_an_error_with_its_field() {
             format!("target.{field}")
         );
     }
+    let many = NfsSpec {
+        connections: 4096,
+        outstanding: 65_536,
+        ..good.clone()
+    };
+    let plan = many.plan(1 << 20).unwrap();
+    let refused = plan.open(4096, &NfsFiles::new(set())).unwrap_err();
+    assert_eq!((refused.status, refused.code), (2, "connections"));
     // More than the server states to accept.
     let error = good.plan((1 << 20) + 1).unwrap_err();
     assert_eq!((error.status, error.code), (2, "nfs-size"));

@@ -70,8 +70,10 @@ pub(crate) enum NoCall {
 /// What a reply means for its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Bytes transferred, or a negative errno.
-    pub result: i32,
+    /// How many bytes were read or written.
+    pub bytes: u32,
+    /// Whether nothing is left to be read or written.
+    pub is_whole: bool,
     /// The server's verifier has changed: data that were not committed may be lost.
     pub verifier_changed: bool,
 }
@@ -296,14 +298,22 @@ impl Translator {
     ) -> Result<Outcome, Malformed> {
         let object = FileAddress::unpack(operation.offset).object;
         let mut outcome = Outcome {
-            result: 0,
+            bytes: 0,
+            is_whole: true,
             verifier_changed: false,
         };
-        let bytes = |count| i32::try_from(count).unwrap_or(i32::MAX);
+        let bytes = |count| match count <= operation.size {
+            true => Ok(count),
+            false => Err(Malformed("a count of at most what was asked for")),
+        };
         match reply {
-            Reply::Read(read) => outcome.result = bytes(read.count),
+            Reply::Read(read) => {
+                outcome.bytes = bytes(read.count)?;
+                outcome.is_whole = read.end || read.count == operation.size;
+            }
             Reply::Written(written) => {
-                outcome.result = bytes(written.count);
+                outcome.bytes = bytes(written.count)?;
+                outcome.is_whole = written.count == operation.size;
                 outcome.verifier_changed = self.shared.begins_life(written.verifier);
             }
             Reply::Committed(verifier) => {

@@ -1,9 +1,7 @@
 //! Many outstanding calls on several connections: assignment, sending, replies, time limits, reconnection.
 //!
-//! A call goes to the next connection in turn that is up and has room; without one it waits. The xid of a call contains
-//! its slot and how often the slot was used, so the reply finds its operation without a search, and a late reply is
-//! recognised. Slots are few and uses many: an xid returns after millions of calls, because a server remembers the
-//! xids of the last minutes to recognise repetitions.
+//! A call goes to the next connection in turn that is up and has room; without one it waits. If a server reads or writes only
+//! a part, another call has the rest, as every client of NFS does it.
 //!
 //! Decisions. An operation has one time limit from its submission, whatever happens to its call: it waits for a
 //! connection, is sent again after a postponement (NFS3ERR_JUKEBOX, under a new xid, or the server would repeat its
@@ -15,7 +13,8 @@
 use crate::net::connection::{Address, CONNECT_TIMEOUT, begin_connect, is_later, negative};
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::net::pool::Timeouts;
-use crate::nfs::operation::{KEPT, NoCall, Translator, is_idempotent};
+use crate::nfs::operation::{KEPT, NoCall, Outcome, Translator, is_idempotent};
+use crate::nfs::xids::Xids;
 use crate::target::{Awaited, Background, Reaped};
 use bw_model::{FileAddress, Kind, Nanos, Operation};
 use bw_nfs::record::{Record, Records};
@@ -99,12 +98,26 @@ enum CallState {
 struct Slot {
     operation: Operation,
     state: CallState,
-    /// How often the slot was used.
-    uses: u32,
+    /// The xid of its call.
+    xid: u32,
+    /// How many bytes were read or written by calls before this one.
+    done: u32,
     procedure: Procedure,
     resends: u8,
     /// Whether the call looks up this object's handle, which the operation needs.
     looks_up: Option<u32>,
+}
+
+impl Slot {
+    /// Returns the part of its operation that is left.
+    fn rest(&self) -> Operation {
+        Operation {
+            // The lowest bits are the offset in the file.
+            offset: self.operation.offset + u64::from(self.done),
+            size: self.operation.size - self.done,
+            ..self.operation
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +178,7 @@ pub(crate) struct Pipeline {
     translator: Translator,
     links: Vec<Link>,
     slots: Box<[Slot]>,
-    slot_bits: u32,
+    xids: Xids,
     epoll: Epoll,
     next_link: u32,
     prepared: Vec<u32>,
@@ -221,8 +234,8 @@ impl Pipeline {
                 tag: 0,
             },
             state: CallState::Idle,
-            // Another number in each run, so that a server does not take a call for a repetition.
-            uses: bw_sys::clock::realtime_ns() as u32,
+            xid: 0,
+            done: 0,
             procedure: Procedure::NFSPROC3_NULL,
             resends: 0,
             looks_up: None,
@@ -230,7 +243,8 @@ impl Pipeline {
         let pipeline = Self {
             translator,
             slots: vec![slot; capacity].into_boxed_slice(),
-            slot_bits: capacity.next_power_of_two().trailing_zeros().max(1),
+            // Others in each run, so that a server does not take a call for a repetition.
+            xids: Xids::new(bw_sys::clock::realtime_ns() as u32, capacity),
             epoll: Epoll::new(READY)?,
             next_link: 0,
             prepared: Vec::with_capacity(links.len()),
@@ -297,7 +311,8 @@ impl Pipeline {
         entry.operation = *operation;
         entry.resends = 0;
         entry.looks_up = None;
-        self.renumber(slot);
+        entry.done = 0;
+        entry.xid = self.xids.give(slot);
         self.assign(slot);
     }
 
@@ -457,11 +472,8 @@ impl Pipeline {
     /// Gives the call of a slot a new xid.
     fn renumber(&mut self, slot: u32) {
         let entry = &mut self.slots[slot as usize];
-        entry.uses = entry.uses.wrapping_add(1);
-    }
-
-    fn xid(&self, slot: u32) -> u32 {
-        self.slots[slot as usize].uses << self.slot_bits | slot
+        self.xids.take_back(entry.xid);
+        entry.xid = self.xids.give(slot);
     }
 
     /// Puts the call of a slot on a connection; without one that has room it waits.
@@ -504,15 +516,14 @@ impl Pipeline {
 
     /// Encodes the call of a slot on its connection, which counts it as outstanding.
     fn encode(&mut self, slot: u32, index: u32) {
-        let xid = self.xid(slot);
         let entry = &mut self.slots[slot as usize];
+        let xid = entry.xid;
         entry.state = CallState::Sent(index);
         let link = &mut self.links[index as usize];
-        let address = FileAddress::unpack(entry.operation.offset);
+        let rest = entry.rest();
+        let address = FileAddress::unpack(rest.offset);
         let encoded = match entry.looks_up {
-            None => self
-                .translator
-                .encode(&mut link.outgoing, xid, &entry.operation),
+            None => self.translator.encode(&mut link.outgoing, xid, &rest),
             Some(object) => Err(NoCall::Unknown(object)),
         };
         let procedure = match encoded {
@@ -546,6 +557,7 @@ impl Pipeline {
     /// Ends the operation of a slot, whatever it waits for.
     fn end(&mut self, slot: u32, result: i32) {
         self.detach(slot);
+        self.xids.take_back(self.slots[slot as usize].xid);
         self.in_flight -= 1;
         self.timeouts.end(slot);
         self.ended.push_back(Reaped {
@@ -676,21 +688,17 @@ impl Pipeline {
             self.counts.malformed_replies += 1;
             return;
         };
-        let slot = xid & ((1 << self.slot_bits) - 1);
-        let Some(entry) = self.slots.get(slot as usize) else {
-            self.counts.unknown_replies += 1;
-            return;
-        };
-        if xid != self.xid(slot) || entry.state != CallState::Sent(index) {
-            // How many uses ago the xid was given: few, or it never was.
-            let mask = u32::MAX >> self.slot_bits;
-            let ago = entry.uses.wrapping_sub(xid >> self.slot_bits) & mask;
-            match ago <= mask / 2 {
+        let slot = self.xids.slot_of(xid).filter(|slot| {
+            let entry = &self.slots[*slot as usize];
+            entry.xid == xid && entry.state == CallState::Sent(index)
+        });
+        let Some(slot) = slot else {
+            match self.xids.was_given(xid) {
                 true => self.counts.late_replies += 1,
                 false => self.counts.unknown_replies += 1,
             }
             return;
-        }
+        };
         self.link(index).proven = true;
         let entry = self.slots[slot as usize];
         let Ok(head) = read_reply(record) else {
@@ -711,14 +719,30 @@ impl Pipeline {
                     self.renumber(slot);
                     self.encode(slot, index);
                 }
-                None => match self.translator.outcome(&entry.operation, reply) {
+                None => match self.translator.outcome(&entry.rest(), reply) {
                     Ok(outcome) => {
                         self.counts.verifier_changes += u64::from(outcome.verifier_changed);
-                        self.end(slot, outcome.result);
+                        self.advance(slot, index, outcome);
                     }
                     Err(_) => self.end_malformed(slot),
                 },
             },
+        }
+    }
+
+    /// Ends the operation of a slot, or sends a call for the rest of it.
+    fn advance(&mut self, slot: u32, index: u32, outcome: Outcome) {
+        let entry = &mut self.slots[slot as usize];
+        entry.done += outcome.bytes;
+        let done = i32::try_from(entry.done).unwrap_or(i32::MAX);
+        match (outcome.is_whole, outcome.bytes) {
+            (true, _) => self.end(slot, done),
+            // Again and again it would be the same.
+            (false, 0) => self.end(slot, -libc::EIO),
+            (false, _) => {
+                self.renumber(slot);
+                self.encode(slot, index);
+            }
         }
     }
 

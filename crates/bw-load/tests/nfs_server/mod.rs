@@ -25,6 +25,8 @@ pub(crate) enum Action {
     Answer,
     /// Answers with a status instead of results.
     Status(u32),
+    /// Reads or writes at most so many bytes.
+    Short(u32),
     /// Answers with another write verifier.
     Verifier([u8; 8]),
     /// Answers so much later, and keeps other replies waiting.
@@ -135,6 +137,10 @@ fn serve(
             match action {
                 Action::Answer | Action::Slowly | Action::Late(_) | Action::Truncate => {
                     answers.answer(&mut out, &call);
+                }
+                Action::Short(most) => {
+                    let count = call.count.min(most);
+                    answers.answer(&mut out, &Incoming { count, ..call });
                 }
                 Action::Status(status) => framed(
                     &mut out,
