@@ -58,6 +58,7 @@ def session(slower: float = 1.0) -> ExportView:
     counting = msgspec.structs.replace(
         counting, trials=(msgspec.structs.replace(warm, warmup=True), *rest, failed)
     )
+    counting = msgspec.structs.replace(counting, failed=1)
     broken = msgspec.structs.replace(
         counting,
         name="broken",

@@ -23,6 +23,7 @@ from benchwright.features.exchange.export import FORMATS
 from benchwright.features.exchange.export.view import in_base_unit, unit_of
 from benchwright.features.exchange.view import read_view
 from benchwright.features.history.inputs import read_runs
+from benchwright.page.tests import tests_part
 from benchwright.study.journal import Study
 
 STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
@@ -146,6 +147,64 @@ def test_a_session_without_a_value(
     assert 'bw_failed_trials{test="false"} 1.0' in written["prometheus"]
     assert '<error message="`false` exited with status 1' in written["junit"]
     assert "serious `command-failed`" in written["markdown"]
+
+
+THIRD_FAILS = """#!/bin/sh
+n=$(cat n 2>/dev/null || echo 0)
+echo $((n + 1)) >n
+[ $((n % 3)) -ne 2 ] || exit 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "is_red"),
+    [
+        ("run --runs 6 --keep-going -- ./third-fails", True),
+        ("run --runs 6 --keep-going --ok-status 0,7 -- ./third-fails", False),
+        ("compare --max-blocks 6 -- ./third-fails true", True),
+        ("compare --max-blocks 6 --accept command-failed -- ./third-fails true", False),
+    ],
+)
+def test_every_view_of_failed_trials_agrees_with_the_exit_status(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    is_red: bool,
+) -> None:
+    """JUnit, the step summary, `bw ls` and the page."""
+    monkeypatch.chdir(tmp_path)
+    Path("third-fails").write_text(THIRD_FAILS)
+    Path("third-fails").chmod(0o755)
+    command, *rest = words.split()
+    argv = [command, "--study", "s", "--quiet", *rest]
+    monkeypatch.setattr(sys, "argv", ["bw", *argv])
+    assert (main(argv) == 1) == is_red
+    capsys.readouterr()
+    assert main(["export", "s", "--format", "junit"]) == 0
+    junit = ElementTree.fromstring(capsys.readouterr().out)
+    red = junit.findall(".//failure") + junit.findall(".//error")
+    assert bool(red) == is_red
+    assert main(["export", "s", "--format", "markdown"]) == 0
+    assert ("- exit status 1: commands failed in " in capsys.readouterr().out) == is_red
+    assert main(["ls"]) == 0
+    assert ("trials failed" in capsys.readouterr().out) == ("--ok-status" not in words)
+    with contextlib.closing(Study.open_to_read(Path("s"))) as study:
+        page = tests_part(study, study.sessions()[-1], "p1", None)
+    assert (page.tone == "bad") == is_red
+
+
+def test_a_session_whose_exit_status_is_1_has_a_red_case() -> None:
+    """A search that failed at its lowest rate has a test without an answer, which is skipped."""
+    view = exported_session.session()
+    (first, *_) = view.tests
+    first = msgspec.structs.replace(first, state="undecided")
+    view = msgspec.structs.replace(
+        view, status="fails-at-lowest", tests=(first,), failure="p99 < 1 ms fails at 1/s"
+    )
+    (suite,) = ElementTree.fromstring(FORMATS["junit"].write(view).text)
+    assert (suite.get("errors"), suite.get("skipped")) == ("1", "1")
+    assert "- exit status 1: p99 \\< 1 ms fails at 1/s" in FORMATS["markdown"].write(view).text
 
 
 def test_a_search_has_its_answer_with_its_interval(

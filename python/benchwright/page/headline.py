@@ -11,10 +11,17 @@ from collections.abc import Sequence
 
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.errors import StudyError
+from benchwright.core.observation import TrialEnding
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
 from benchwright.page.trial_documents import trial_document
-from benchwright.report.answer import TestAnswer, answer_headline, answer_of, estimate_text
+from benchwright.report.answer import (
+    TestAnswer,
+    answer_headline,
+    answer_of,
+    estimate_text,
+    failures_text,
+)
 from benchwright.study.contents import TestContents, stored_baseline
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.study import parsed_test
@@ -32,13 +39,14 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
         return error.message
     if kind is not None:
         return kind.headline(study, session)
+    failed = sum(trial.ending is not TrialEnding.OK for test in tests for trial in test.trials)
     if any(test.plan.arm is not None for test in tests):
         from benchwright.results.stored import recorded_comparisons
 
         found = recorded_comparisons(study, session.number)
         if found and (text := _of_comparison(found[0])):
             more = f", and {plural(len(found) - 1, 'comparison')}"
-            return text + (more if len(found) > 1 else "")
+            return text + (more if len(found) > 1 else "") + failures_text(failed)
     if text := _of_document(study, session, tests):
         return text
     answer = answer_of(
@@ -47,7 +55,8 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
         detail=session.detail,
         baseline=stored_baseline(session.info),
     )
-    return _of_tests(answer.tests)
+    rows = answer.tests
+    return answer_headline(rows[0]) if len(rows) == 1 else _of_tests(rows) + failures_text(failed)
 
 
 def _of_comparison(comparison: ComparisonResult) -> str:
@@ -64,9 +73,7 @@ def _of_comparison(comparison: ComparisonResult) -> str:
 
 
 def _of_tests(rows: Sequence[TestAnswer]) -> str:
-    """Return the answer of one test, or between which results those of several lie."""
-    if len(rows) == 1:
-        return answer_headline(rows[0])
+    """Return between which results those of several tests lie."""
     known = [(row, row.estimate) for row in rows if row.estimate is not None]
     if not known:
         return f"{plural(len(rows), 'test')}, no result" if rows else ""

@@ -74,6 +74,7 @@ class SessionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     detail: str
     """How it ended."""
+    exit_status: int
     subject: str
     """What it is about: the name of its spec or workload, its target, or a program."""
     answers: tuple[SampleAnswer, ...]

@@ -153,7 +153,10 @@ def answered_part(
 
 
 def _verdict_tone(stored: Results) -> Tone:
-    """Return the tone of the verdict: of the worst gate, if the session is complete."""
+    """Return the tone of the verdict: bad where the exit status was 1, else of the worst gate, if
+    the session is complete."""
+    if stored.failed:
+        return "bad"
     tone = TONES.get(stored.status, "plain")
     gates = tone_of_gates(stored.comparisons)
     return gates if gates and tone == "good" else tone

@@ -36,6 +36,7 @@ from benchwright.core.text import (
 )
 from benchwright.core.untrusted import shell_text
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
+from benchwright.feature import COMMAND_FAILED
 from benchwright.findings.codes import BROKEN_CODES, LISTED_CODES, WHOLE_CODES, template_of
 from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import kind_of
@@ -212,6 +213,21 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     def detail(self) -> str:
         """How the session ended, in detail."""
         return "" if self.session is None else self.session.detail
+
+    @property
+    def failed(self) -> bool:
+        """Whether the exit status of its command was 1."""
+        accepted = {
+            arm
+            for comparison in self.comparisons
+            if COMMAND_FAILED in comparison.rule.accepted
+            for arm in comparison.arms
+        }
+        return (
+            self.status == "failed"
+            or any(failures(test) for test in self.tests if test.name not in accepted)
+            or any(comparison.exit_status == 1 for comparison in self.comparisons)
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -794,8 +810,8 @@ def _answer_parts(test: TestAnswer) -> tuple[str, str, str]:
     level = percent_text(estimate.confidence)
     if not math.isfinite(half_width_percent(estimate)):
         level = "no interval"
-    failed = f", {test.failed} failed" if test.failed else ""
-    known = f"{level}, {trials}{failed}"
+    figure += failures_text(test.failed)
+    known = f"{level}, {trials}"
     head = f"{test.name}: {figure}"
     match test.state:
         case "answered":
@@ -804,11 +820,21 @@ def _answer_parts(test: TestAnswer) -> tuple[str, str, str]:
             why = f"{_missed(test, estimate)}{test.reason}"
             return f"{test.name}: undecided: {figure}", f"{known}; {why}", ""
         case "interrupted":
-            return head, level, f", interrupted after {trials}{failed}"
+            return head, level, f", interrupted after {trials}"
         case "running":
-            return head, level, f" so far, {trials}{failed}"
+            return head, level, f" so far, {trials}"
         case "failed":
             return head, known, f", then failed: {test.reason}"
+
+
+def failures(test: TestResult) -> int:
+    """Return how many trials of a test failed; none of a file, which has no exit status."""
+    return sum(trial.ending is not TrialEnding.OK for trial in test.whole_trials or ())
+
+
+def failures_text(count: int) -> str:
+    """Return the continuation of an answer about trials that failed; empty without one."""
+    return f", {plural(count, 'trial')} failed" if count else ""
 
 
 def _missed(test: TestAnswer, estimate: Estimate) -> str:

@@ -20,6 +20,7 @@ from benchwright.core.comparison import ComparisonResult, GateOutcome, Verdict
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
+from benchwright.feature import COMMAND_FAILED
 from benchwright.report.comparison import gate_sentence, sentence
 from benchwright.report.parts import finding_lines
 
@@ -121,9 +122,6 @@ def _subjects(test: str, arms: Sequence[str]) -> set[str]:
     return {test, *named, " and ".join(named)} if test else set()
 
 
-_TRIAL_FAILED = "command-failed"
-
-
 def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
     if not comparison.failed_blocks:
         return []
@@ -132,7 +130,7 @@ def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
     message = f"a trial failed in {plural(count, 'block')}"
     if any(verdict.blocks is None for verdict in comparison.verdicts):
         message = f"{plural(count, 'trial')} of one arm failed"
-    if _TRIAL_FAILED in comparison.rule.accepted:
+    if COMMAND_FAILED in comparison.rule.accepted:
         add_child(case, "system-out", text=f"{message}, which is accepted")
     else:
         add_child(case, "error", message, comparison.stop.detail)

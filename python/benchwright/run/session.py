@@ -37,6 +37,7 @@ from benchwright.decide.stopping import (
     out_of_reach,
     progress_of,
 )
+from benchwright.feature import COMMAND_FAILED
 from benchwright.findings.comparison import gang_confounded
 from benchwright.run.findings import findings_of_session
 from benchwright.run.gangs import Gangs, Task
@@ -574,7 +575,13 @@ class Session:
     # -- how it ends --------------------------------------------------------------------
 
     def _verdict(self) -> SessionVerdict:
-        failed = [test.name for test in self.tests if test.failed]
+        accepted = {
+            test.key
+            for one in self.comparisons
+            if COMMAND_FAILED in one.rule.accepted
+            for test in one.tests
+        }
+        failed = [test.name for test in self.tests if test.failed and test.key not in accepted]
         compared = [c.result for c in self.comparisons if c.result is not None]
         missed = [c for c in compared if c.exit_status == 1]
         undecided = [

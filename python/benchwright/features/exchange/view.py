@@ -38,6 +38,7 @@ from benchwright.report.answer import (
     State,
     TestAnswer,
     estimate_of,
+    failures,
     finding_groups,
     name_without_levels,
 )
@@ -99,6 +100,7 @@ def _tests_view(
     )
     return ExportView(
         **_head(study, session),
+        failure=stored.detail if stored.failed else "",
         duration_ns=sum(trial.duration_ns for test in tests for trial in test.trials),
         tests=tests,
         comparisons=stored.comparisons,
@@ -247,6 +249,7 @@ def _test(test: TestResult, row: TestAnswer, name: str, asked: Sequence[str]) ->
         ),
         state=row.state,
         reason=row.reason,
+        failed=failures(test),
         findings=test.findings or (),
     )
 
@@ -337,6 +340,7 @@ def _view_of_outcome(study: Study, session: StoredSession, outcome: SessionOutco
     head = _head(study, session)
     return ExportView(
         **{**head, "status": outcome.status},
+        failure=outcome.detail if outcome.exit_status == 1 else "",
         duration_ns=round(outcome.spent_s * 1e9),
         tests=tuple(tests),
         about_session=tuple(finding for _, finding in outcome.findings),

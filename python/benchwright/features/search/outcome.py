@@ -51,7 +51,8 @@ def search_outcome(study: Study, session: StoredSession) -> SessionOutcome:
     spec = stored_spec(session.info)
     request = msgspec.json.decode(session.info.sources[0][1])
     about = findings_about_session(study, session.number)
-    view = search_view(open_search(study, session), about)
+    opened = open_search(study, session)
+    view = search_view(opened, about)
     report: PeakReport | RampReport | SurfaceReport = view.report
     if isinstance(report, PeakReport):
         figures = [_peak_figures(report.sample, report.result, report.status)]
@@ -65,6 +66,7 @@ def search_outcome(study: Study, session: StoredSession) -> SessionOutcome:
     return SessionOutcome(
         status=report.status,
         detail=report.detail,
+        exit_status=opened.verdict.exit_status,
         subject=search_name(spec, request),
         answers=tuple(
             _completed(answer, measured_digest(spec, request)) for answer in _answers_of(report)
@@ -152,6 +154,7 @@ _STATES: dict[str, State] = {
     "complete": "answered",
     "saturated": "answered",
     "failed": "failed",
+    "fails-at-lowest": "failed",
     "interrupted": "interrupted",
     "running": "running",
 }

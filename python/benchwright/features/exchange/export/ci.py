@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree
 
 from benchwright.core.comparison import ComparisonResult, MetricVerdict
@@ -46,18 +46,19 @@ def junit(view: ExportView) -> Exported:
 
     A limit of a load is a case too, which fails where it is missed and is an error where it is
     undecided. A test passes if its question was answered, is skipped if that is undecided, and is
-    an error if it failed or was interrupted. A session that did not end, or has no test, is an
-    error of its own: what it did not run has not passed. The time of a test is what its trials
-    took.
+    an error if it or one of its trials failed, or it was interrupted. A session that did not end,
+    or has no test, is an error of its own: what it did not run has not passed. So is one of which
+    no case is red, though its exit status was 1. The time of a test is what its trials took.
     """
     suites = [comparison_suite(comparison, view.findings) for comparison in view.comparisons]
     arms = {name for comparison in view.comparisons for name in comparison.arms}
     tests = [test for test in view.tests if test.name not in arms]
-    if tests or not suites:
-        cases = [_case(view, test) for test in tests]
-        cases += [case for load in view.loads for case in _limits(view, load)]
-        if view.status in _CUT or not cases:
-            cases.append(_session_case(view))
+    cases = [_case(view, test) for test in tests]
+    cases += [case for load in view.loads for case in _limits(view, load)]
+    red = [*_red(cases), *(one for suite in suites for one in _red(suite))]
+    if view.status in _CUT or not (cases or suites) or (view.failure and not red):
+        cases.append(_session_case(view))
+    if cases:
         name = f"{view.study}@{view.session}"
         spent = sum(trial.duration_ns for test in tests for trial in test.trials)
         found = view.findings if not suites else [f for t in tests for f in t.findings]
@@ -104,10 +105,16 @@ _CUT = ("interrupted", "stopped", "crashed", "running")
 """States of a session that has not run all of its tests."""
 
 
+def _red(cases: Iterable[ElementTree.Element]) -> list[ElementTree.Element]:
+    return [
+        case for case in cases if not {"failure", "error"}.isdisjoint(part.tag for part in case)
+    ]
+
+
 def _session_case(view: ExportView) -> ElementTree.Element:
     name = f"bw.{view.kind}.session"
     case = ElementTree.Element("testcase", classname=name, name=view.status)
-    add_child(case, "error", f"{view.status}: not all tests were run")
+    add_child(case, "error", f"{view.status}: {view.failure or 'not all tests were run'}")
     return case
 
 
@@ -119,10 +126,12 @@ def _case(view: ExportView, test: ExportTest) -> ElementTree.Element:
         name=xml_text(test.name),
         time=f"{spent / 1e9:.3f}",
     )
-    if test.state == "undecided":
-        add_child(case, "skipped", f"{test.state}: {test.reason}")
-    elif test.state != "answered":
+    if test.state not in ("answered", "undecided"):
         add_child(case, "error", test.reason)
+    elif test.failed:
+        add_child(case, "error", f"{plural(test.failed, 'trial')} failed")
+    elif test.state == "undecided":
+        add_child(case, "skipped", f"{test.state}: {test.reason}")
     lines = [_figure_line(metric) for metric in test.metrics]
     grave = [finding for finding in test.findings if finding.severity is Severity.SERIOUS]
     text = "".join(f"{line}\n" for line in lines) + finding_lines(grave)
@@ -175,6 +184,8 @@ def markdown(view: ExportView) -> Exported:
         f"### {markdown_text(f'bw {view.kind} {view.study}@{view.session}')}"
         f": {markdown_text(view.status)}\n"
     ]
+    if view.failure:
+        blocks.append(f"- exit status 1: {markdown_text(view.failure)}\n")
     if view.sentences:
         blocks.append("".join(f"- {markdown_text(one)}\n" for one in view.sentences))
     for comparison in view.comparisons:

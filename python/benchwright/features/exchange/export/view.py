@@ -110,6 +110,8 @@ class ExportTest(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     reason: str
     """Why it ended."""
+    failed: int = 0
+    """Number of its trials that count and failed: one makes the exit status 1."""
     findings: tuple[Finding, ...] = ()
 
     def metric(self, name: str) -> ExportMetric | None:
@@ -148,6 +150,8 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """`run`, `compare`, `compare --null`, `ramp`, `peak` or `surface`."""
     status: str
+    failure: str = ""
+    """Why the exit status of its command was 1; empty if it was not."""
     version: str
     """Of the Benchwright that measured."""
     started_ns: int
