@@ -508,7 +508,9 @@ def test_a_running_trial_says_how_far_it_is() -> None:
 
 
 def test_the_picture_shows_trials_curve_limit_and_peak() -> None:
-    response, course = peak_sheet(REPORT).panels
+    response, errors, course = peak_sheet(REPORT).panels
+    assert (response.title, errors.title) == ("Mean response against rate", "Errors against rate")
+    assert [curve.label for curve in errors.curves] == ["trials"], "the curve is the response's"
     curve, trials = response.curves
     assert curve.low[0] == 10.0
     assert curve.high[0] == 14.0
@@ -526,10 +528,10 @@ def test_the_picture_shows_trials_curve_limit_and_peak() -> None:
 
 
 def test_trials_are_drawn_at_their_numbers_and_there_is_no_trial_0() -> None:
-    few = peak_sheet(REPORT).panels[1]
+    few = peak_sheet(REPORT).panels[-1]
     assert [t.label for t in few.x.ticks] == [str(o.number) for o in REPORT.trials]
     many = tuple(trial(3 + at, 50.0 + at, 15.0) for at in range(13))
-    course = peak_sheet(msgspec.structs.replace(REPORT, trials=many)).panels[1]
+    course = peak_sheet(msgspec.structs.replace(REPORT, trials=many)).panels[-1]
     assert course.x.ticks == ()
     assert course.x.unit is AxisUnit.COUNT
     assert course.curves[0].x == tuple(float(one.number) for one in many)
@@ -542,7 +544,7 @@ def test_trials_are_drawn_at_their_numbers_and_there_is_no_trial_0() -> None:
     [
         (PeakStatus.FAILS_AT_LOWEST, "Peak rate below 236.34/s"),
         (PeakStatus.NEVER_FAILS, "Peak rate 236.34/s or more"),
-        (PeakStatus.BUDGET, "Peak rate 236.34/s"),
+        (PeakStatus.BUDGET, "Peak rate 236.34/s, budget"),
     ],
 )
 def test_a_picture_of_a_bound_says_so(status: PeakStatus, title: str) -> None:
@@ -554,7 +556,28 @@ def test_what_is_not_drawn_is_counted_at_the_foot() -> None:
     note = peak_sheet(REPORT).note
     assert "1 trial beyond the axis of mean response" in note
     assert "1 trial failed or without a value" in note
-    assert "not drawn: errors" in note
+    assert "not drawn" not in note
+    others = (
+        Criterion(f"response_ms_p{share}", 900.0, statistic=f"p{share}") for share in (50, 90)
+    )
+    note = peak_sheet(msgspec.structs.replace(REPORT, criteria=(MEAN, ERRORS, *others))).note
+    assert "not drawn: response_ms_p90" in note
+
+
+def test_the_course_is_judged_by_every_limit_and_an_open_claim_is_no_interval_at_its_level() -> (
+    None
+):
+    """The second limit is exceeded, whichever is drawn first."""
+    wrong = trial(5, 150.0, 15.0, values={"response_ms_mean": 15.0, "error_ratio": 0.5})
+    late = trial(6, 160.0, 50.0, target_values={"response_ms_mean": 20.0})
+    open_ = changed(status=PeakStatus.BUDGET)
+    drawn = peak_sheet(msgspec.structs.replace(open_, trials=(*REPORT.trials, wrong, late)))
+    course = {curve.label: curve.x for curve in drawn.panels[-1].curves}
+    assert 4.0 in course["does not hold"]
+    assert course["decides nothing: the generator was late"] == (5.0,)
+    assert drawn.title.startswith(
+        "Peak rate 236.34/s, budget: between 231.24 and 241.9/s, or beyond"
+    )
 
 
 def test_a_trials_interval_is_as_wide_as_its_own_series_says() -> None:

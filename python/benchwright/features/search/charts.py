@@ -17,7 +17,7 @@ from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.numeric import np
 from benchwright.core.plan import Pairs
 from benchwright.features.load.trial import LoadEnding
-from benchwright.features.search.peak.chart import cost_panel
+from benchwright.features.search.peak.chart import columns_of, cost_panel
 from benchwright.features.search.reports import open_search, search_view
 from benchwright.features.search.stored import search_trials_of
 from benchwright.features.search.text import load_value_text, sample_text
@@ -40,7 +40,7 @@ def search_sheet(study: Study, session: StoredSession) -> Sheet:
     if session.info.kind == "surface":
         return sheet
     panels = (*sheet.panels, cost_panel(view.report.trials))
-    return msgspec.structs.replace(sheet, panels=panels, columns=len(panels))
+    return msgspec.structs.replace(sheet, panels=panels, columns=columns_of(panels))
 
 
 def search_responses(study: Study, session: StoredSession) -> PlotGroup | None:

@@ -15,17 +15,17 @@ import msgspec
 
 from benchwright.core.criterion import Criterion, criterion_name, criterion_text
 from benchwright.core.numeric import np
-from benchwright.core.text import duration_text, plural
+from benchwright.core.text import duration_text, number_text, plural, rate_text
 from benchwright.features.load.trial import LoadEnding, LoadTrial
-from benchwright.features.search.peak.report import PeakReport
+from benchwright.features.search.peak.policies.evidence import is_void, limits_hold
+from benchwright.features.search.peak.report import PeakReport, peak_headline
 from benchwright.features.search.text import (
     binding_criterion,
     interval_text,
     load_value_text,
-    peak_rate_text,
     sample_text,
 )
-from benchwright.features.search.types import ClaimResult, SearchTrial
+from benchwright.features.search.types import ClaimResult, PeakStatus, SearchTrial
 from benchwright.report.charts.sheet import (
     AxisUnit,
     CurveForm,
@@ -53,6 +53,8 @@ _FEWEST_BINS = 8
 _MEANS = ("mean", "ratio", "share")
 """Statistics that are means of their series."""
 _NO_VALUE = "failed, or without a value"
+_LATE = "decides nothing: the generator was late"
+_MOST_CRITERIA = 3
 _MOST_NAMES = 12
 """Maximum number of trials for which the axis shows each number."""
 
@@ -62,38 +64,50 @@ def peak_sheet(report: PeakReport) -> Sheet:
     # A closed loop is at no rate.
     at_rates = tuple(trial for trial in report.trials if trial.trial.users is None)
     report = msgspec.structs.replace(report, trials=at_rates)
-    criterion = _shown(report)
-    panels = (_response_panel(report, criterion), _course_panel(report, criterion))
-    return Sheet(title=_title(report), panels=panels, note=_note(report, criterion))
+    shown = _shown(report)
+    several = len(shown) > 1
+    panels = [_response_panel(report, criterion, several=several) for criterion in shown]
+    panels.append(_course_panel(report))
+    return Sheet(_title(report), tuple(panels), columns_of(panels), note=_note(report, shown))
 
 
-def _shown(report: PeakReport) -> Criterion:
-    """Return the criterion to draw: the binding one, else the first."""
+def columns_of(panels: Sequence[Panel]) -> int:
+    """Return how many panels of a search are beside each other."""
+    return 2 if len(panels) == 4 else min(len(panels), 3)
+
+
+def _shown(report: PeakReport) -> tuple[Criterion, ...]:
+    """Return the criteria to draw: the binding one, then the others in their order."""
     result = report.result
-    found = None if result is None else binding_criterion(result, report.criteria)
-    return found or report.criteria[0]
+    binding = None if result is None else binding_criterion(result, report.criteria)
+    ordered = sorted(report.criteria, key=lambda criterion: criterion is not binding)
+    return tuple(ordered[:_MOST_CRITERIA])
 
 
 def _title(report: PeakReport) -> str:
     result = report.result
-    parts = ["Peak rate"]
-    if result is not None and result.peak_rate is not None:
-        parts.append(peak_rate_text(result))
-        if result.interval is not None:
-            parts.append(f"({interval_text(result.interval)})")
+    title = peak_headline(report)
+    if result is not None and result.peak_rate is not None and result.interval is not None:
+        if report.status is PeakStatus.FOUND:
+            title += f" ({interval_text(result.interval)})"
+        else:
+            low, high = number_text(result.interval.low, 5), rate_text(result.interval.high)
+            title += f": between {low} and {high}, or beyond"
     if report.sample:
-        parts.append(f"at {sample_text(report.sample)}")
-    return " ".join(parts)
+        title += f" at {sample_text(report.sample)}"
+    return title
 
 
-def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
+def _response_panel(report: PeakReport, criterion: Criterion, *, several: bool) -> Panel:
     points = _points(report.trials, criterion)
     top = _top(points, criterion)
     right = _right(report.result, points, top)
-    curves = [*_curve(report.result, top), *_trial_points(points, top, right)]
+    binding = report.result is not None and report.result.binding == criterion.key
+    curve = _curve(report.result, top) if binding else []
+    curves = [*curve, *_trial_points(points, top, right)]
     rising = criterion.better == "lower"
     return Panel(
-        title="Response against rate",
+        title=f"{_named(criterion)} against rate" if several else "Response against rate",
         x=PanelAxis("offered rate [1/s]", high=right),
         y=_value_axis(criterion, top),
         curves=tuple(curves),
@@ -103,18 +117,24 @@ def _response_panel(report: PeakReport, criterion: Criterion) -> Panel:
     )
 
 
-def _course_panel(report: PeakReport, criterion: Criterion) -> Panel:
-    """Return the rates of the trials in order."""
+def _named(criterion: Criterion) -> str:
+    name = criterion_name(criterion)
+    return name[:1].upper() + name[1:]
+
+
+def _course_panel(report: PeakReport) -> Panel:
+    """Return the rates of the trials in order, by whether every limit held."""
     groups: dict[str, tuple[int, list[tuple[float, float]]]] = {
         "holds": (0, []),
         "does not hold": (3, []),
+        _LATE: (4, []),
         _NO_VALUE: (6, []),
     }
     named = len(report.trials) <= _MOST_NAMES
     for place, trial in enumerate(report.trials):
         along = place if named else trial.number
         point = (float(along), trial.trial.offered_rate)
-        groups[_verdict(trial, criterion)][1].append(point)
+        groups[_verdict(trial, report.criteria)][1].append(point)
     curves = [
         PanelCurve(label, *_columns(points), CurveForm.POINTS, colour=colour)
         for label, (colour, points) in groups.items()
@@ -182,11 +202,18 @@ def _is_wide(rates: Sequence[float]) -> bool:
     return min(rates) > 0 and max(rates) > _LOG_FROM * min(rates)
 
 
-def _verdict(search_trial: SearchTrial, criterion: Criterion) -> str:
-    value = search_trial.trial.values.get(criterion.key, math.nan)
-    if search_trial.trial.ending is LoadEnding.FAILED or math.isnan(value):
+def _verdict(search_trial: SearchTrial, criteria: Sequence[Criterion]) -> str:
+    trial = search_trial.trial
+    if not any(_has_value(trial, criterion) for criterion in criteria):
         return _NO_VALUE
-    return "holds" if criterion.holds(value) else "does not hold"
+    if is_void(criteria, trial):
+        return _LATE
+    return "holds" if limits_hold(criteria, trial) else "does not hold"
+
+
+def _has_value(trial: LoadTrial, criterion: Criterion) -> bool:
+    value = trial.values.get(criterion.key, math.nan)
+    return trial.ending is not LoadEnding.FAILED and not math.isnan(value)
 
 
 # -- parts -------------------------------------------------------------------------------
@@ -210,7 +237,7 @@ def _points(trials: Sequence[SearchTrial], criterion: Criterion) -> list[TrialPo
             half_width(trial.trial, criterion),
         )
         for trial in trials
-        if _verdict(trial, criterion) != _NO_VALUE
+        if _has_value(trial.trial, criterion)
     ]
     return sorted(trial_points, key=lambda point: point.rate)
 
@@ -331,18 +358,20 @@ def _value_axis(criterion: Criterion, top: float) -> PanelAxis:
     return PanelAxis(label, AxisUnit.SHARE if share else AxisUnit.NUMBER, low=low, high=top)
 
 
-def _note(report: PeakReport, criterion: Criterion) -> str:
+def _note(report: PeakReport, shown: Sequence[Criterion]) -> str:
     """Return what is not drawn, and why."""
     parts = []
-    points = _points(report.trials, criterion)
-    top = _top(points, criterion)
-    beyond = sum(point.value > top for point in points)
-    if beyond:
-        parts.append(f"{plural(beyond, 'trial')} beyond the axis of {criterion_name(criterion)}")
-    missing = len(report.trials) - len(points)
-    if missing:
+    for criterion in shown:
+        points = _points(report.trials, criterion)
+        top = _top(points, criterion)
+        if beyond := sum(point.value > top for point in points):
+            axis = criterion_name(criterion)
+            parts.append(f"{plural(beyond, 'trial')} beyond the axis of {axis}")
+    trials = [one.trial for one in report.trials]
+    known = [all(_has_value(trial, criterion) for criterion in shown) for trial in trials]
+    if missing := known.count(False):
         parts.append(f"{plural(missing, 'trial')} failed or without a value")
-    others = [criterion_name(one) for one in report.criteria if one is not criterion]
+    others = [criterion_name(one) for one in report.criteria if one not in shown]
     if others:
         parts.append(f"not drawn: {', '.join(others)}")
     return "; ".join(parts)
