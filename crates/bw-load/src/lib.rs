@@ -32,6 +32,7 @@ pub mod routes;
 pub mod run;
 mod sequence_lock;
 pub mod several;
+mod stamp;
 mod sync;
 pub mod target;
 mod targets;

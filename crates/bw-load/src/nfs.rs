@@ -84,6 +84,9 @@ pub struct NfsSpec {
     /// Whether the set of another description is replaced.
     #[serde(default)]
     pub replace: bool,
+    /// Whether writes repeat the same blocks, which a server may store once.
+    #[serde(default)]
+    pub repeat_data: bool,
 }
 
 fn one() -> u32 {
@@ -216,6 +219,7 @@ impl NfsPlan {
         let mode = DataMode {
             largest_bytes: self.largest_bytes,
             synchronous: self.spec.synchronous,
+            unique: !self.spec.repeat_data,
         };
         let translator = Translator::new(caller, Arc::clone(&files.0), mode);
         let pipeline = Pipeline::new(plan, translator, sockets).map_err(|error| {

@@ -1,19 +1,22 @@
 //! The memory that operations read into and write from.
 //!
 //! Decision: every slot has its own buffer for reads; all writes of a worker come from one
-//! shared payload of pseudo-random bytes, at a position that changes with each write. The kernel
-//! only reads the payload, so writes in flight may share it, and a device that compresses
-//! or recognises zeros gains nothing. Rejected: filling each buffer before each write, as fio does,
-//! which costs the issuing thread about 0.5 us per 4 KiB.
+//! shared payload of pseudo-random bytes, at a position that changes with each write, so that a device that compresses
+//! or recognises zeros gains nothing. Unless the data are repeated on request, each write has pages that no other write in
+//! flight uses, and they are marked (see [`Stamp`]), so that a device that stores equal blocks once gains nothing either.
+//! The pages of a slot are free when the slot is used again: nothing has to be done at a completion. Only where writes of
+//! several sizes leave no whole piece free does a write share its pages, without a mark.
 //!
 //! All memory is page-aligned, which direct I/O requires, and is touched once here, so that no
 //! page fault occurs during the run.
 
+use crate::stamp::Stamp;
 use bw_sys::memory::Mapping;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::io;
+use std::ops::Range;
 
 /// Slots and payload positions are multiples of this [bytes]: a page, which every disk accepts.
 const ALIGNMENT: usize = 4096;
@@ -104,34 +107,119 @@ pub fn payload_position(sequence: u64, size: usize, length: usize) -> usize {
     ((mixed * places) >> 32) as usize * ALIGNMENT
 }
 
+/// Which pages of the payload writes use.
+#[derive(Debug)]
+struct PagesInUse {
+    /// How many slots use each page.
+    users: Box<[u32]>,
+    /// The pages of each slot.
+    of_slots: Box<[Range<usize>]>,
+    /// Where the search for free pages starts.
+    next: usize,
+}
+
+impl PagesInUse {
+    fn new(depth: u32, bytes: usize) -> Self {
+        Self {
+            users: vec![0; bytes / ALIGNMENT].into_boxed_slice(),
+            of_slots: vec![0..0; depth as usize].into_boxed_slice(),
+            next: 0,
+        }
+    }
+
+    /// Returns `count` consecutive pages that nobody uses, behind those found before; None if there are none.
+    fn free(&self, count: usize) -> Option<Range<usize>> {
+        let (mut from, mut wrapped) = (self.next, false);
+        loop {
+            let Some(users) = self.users.get(from..from + count) else {
+                if std::mem::replace(&mut wrapped, true) {
+                    return None;
+                }
+                from = 0;
+                continue;
+            };
+            match users.iter().rposition(|users| *users > 0) {
+                None => return Some(from..from + count),
+                Some(last) => from += last + 1,
+            }
+        }
+    }
+
+    /// Frees the pages of a slot's last write.
+    fn release(&mut self, slot: u32) {
+        let pages = std::mem::take(&mut self.of_slots[slot as usize]);
+        self.users[pages].iter_mut().for_each(|users| *users -= 1);
+    }
+
+    /// Gives pages to a slot that has none.
+    fn assign(&mut self, slot: u32, pages: Range<usize>) {
+        self.next = pages.end;
+        self.users[pages.clone()]
+            .iter_mut()
+            .for_each(|users| *users += 1);
+        self.of_slots[slot as usize] = pages;
+    }
+}
+
+/// What makes the data of each write the only ones of their kind.
+#[derive(Debug)]
+struct Unique {
+    stamp: Stamp,
+    pages: PagesInUse,
+}
+
+impl Unique {
+    /// Marks the data of the next write.
+    ///
+    /// # Safety
+    /// These bytes are memory of the worker that nobody else uses, the kernel included.
+    unsafe fn mark(&mut self, address: *mut u8, size: usize) {
+        // SAFETY: the contract is the same.
+        let data = unsafe { std::slice::from_raw_parts_mut(address, size) };
+        self.stamp.mark(data);
+    }
+}
+
 /// The buffers of one worker.
 #[derive(Debug)]
 pub struct Buffers {
     slots: PageBuffer,
     slot_bytes: usize,
     payload: PageBuffer,
+    /// None: the payload never changes.
+    unique: Option<Unique>,
     large: Vec<Option<PageBuffer>>,
     writes: u64,
 }
 
 impl Buffers {
     /// Returns buffers for `depth` operations in flight of up to `largest_bytes` each; larger
-    /// operations are possible too, and allocate when the first one comes.
+    /// operations are possible too, and allocate when the first one comes. Written data are marked if they are to be
+    /// `unique`.
     ///
     /// # Errors
     /// There is not enough memory, or less may be locked.
-    pub fn new(depth: u32, largest_bytes: u32) -> io::Result<Self> {
+    pub fn new(depth: u32, largest_bytes: u32, unique: bool) -> io::Result<Self> {
         let slot_bytes = (largest_bytes.max(1) as usize).next_multiple_of(ALIGNMENT);
         let mut slots = PageBuffer::new(slot_bytes * depth as usize)?;
         if slots.length() <= TOUCHED_AT_MOST {
             slots.fill(1);
         }
-        let mut payload = PageBuffer::new(slot_bytes.min(TOUCHED_AT_MOST) + PAYLOAD_SPARE)?;
+        let in_use = match unique {
+            true => slots.length(),
+            false => slot_bytes,
+        };
+        let mut payload = PageBuffer::new(in_use.min(TOUCHED_AT_MOST) + PAYLOAD_SPARE)?;
         payload.fill(2);
+        let unique = unique.then(|| Unique {
+            stamp: Stamp::new(),
+            pages: PagesInUse::new(depth, payload.length()),
+        });
         Ok(Self {
             slots,
             slot_bytes,
             payload,
+            unique,
             large: (0..depth).map(|_| None).collect(),
             writes: 0,
         })
@@ -168,18 +256,44 @@ impl Buffers {
     pub(crate) fn for_write(&mut self, slot: u32, size: u32) -> io::Result<IoBuffer> {
         let sequence = self.writes;
         self.writes += 1;
-        if size as usize > self.payload.length() {
-            return self.large(slot, size);
+        let (size, length) = (size as usize, self.payload.length());
+        if size > length {
+            let buffer = self.large(slot, size as u32)?;
+            if let Some(unique) = &mut self.unique {
+                // SAFETY: the slot's own memory of at least this size, and nothing of the slot is in flight.
+                unsafe { unique.mark(buffer.address, size) };
+            }
+            return Ok(buffer);
         }
-        let position = payload_position(sequence, size as usize, self.payload.length());
-        let address = self.payload.at(position);
         let region = Region::Payload;
-        Ok(IoBuffer { address, region })
+        let place = |position| IoBuffer {
+            address: self.payload.at(position),
+            region,
+        };
+        let Some(unique) = &mut self.unique else {
+            return Ok(place(payload_position(sequence, size, length)));
+        };
+        let count = size.div_ceil(ALIGNMENT);
+        unique.pages.release(slot);
+        let free = unique.pages.free(count);
+        let shared = || payload_position(sequence, size, length) / ALIGNMENT;
+        let from = free.as_ref().map_or_else(shared, |pages| pages.start);
+        unique.pages.assign(slot, from..from + count);
+        let buffer = place(from * ALIGNMENT);
+        if free.is_some() {
+            // SAFETY: pages of the payload that no other write in flight uses.
+            unsafe { unique.mark(buffer.address, size) };
+        }
+        Ok(buffer)
     }
 
-    /// Returns the payload. It does not change once it is filled.
+    /// Returns the payload of repeated data, which does not change once it is filled.
+    ///
+    /// # Panics
+    /// The data are unique.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
+        assert!(self.unique.is_none(), "marks change the payload");
         // SAFETY: the payload is written only in `new`; the kernel only reads it.
         unsafe { self.payload.bytes(0, self.payload.length()) }
     }
@@ -243,7 +357,7 @@ mod tests {
 
     #[test]
     fn the_payload_is_not_all_the_same() {
-        let buffers = Buffers::new(2, 4096).unwrap();
+        let buffers = Buffers::new(2, 4096, false).unwrap();
         let mut counts = [0_u32; 256];
         for byte in buffers.payload() {
             counts[usize::from(*byte)] += 1;
@@ -258,12 +372,55 @@ mod tests {
 
     #[test]
     fn slots_do_not_overlap_and_large_operations_get_their_own() {
-        let mut buffers = Buffers::new(2, 5000).unwrap();
+        let mut buffers = Buffers::new(2, 5000, true).unwrap();
         let first = buffers.for_read(0, 5000).unwrap();
         let second = buffers.for_read(1, 8192).unwrap();
         assert_eq!(second.address as usize - first.address as usize, 8192);
         let large = buffers.for_read(1, 8193).unwrap();
         assert_eq!(large.region, Region::Large);
         assert_eq!(large.address as usize % ALIGNMENT, 0);
+    }
+
+    /// Returns a copy of the data of a write.
+    fn data_of(buffer: IoBuffer, size: u32) -> Vec<u8> {
+        // SAFETY: the buffer of a write of this size, whose buffers live.
+        unsafe { std::slice::from_raw_parts(buffer.address, size as usize) }.to_vec()
+    }
+
+    #[test]
+    fn unique_data_repeat_no_sector_in_any_worker() {
+        let size = 8192;
+        let mut seen = std::collections::HashSet::new();
+        let mut workers = [(); 2].map(|()| Buffers::new(4, size, true).unwrap());
+        for number in 0..3000 {
+            for buffers in &mut workers {
+                let buffer = buffers.for_write(number % 4, size).unwrap();
+                for sector in data_of(buffer, size).chunks(512) {
+                    assert!(seen.insert(sector.to_vec()), "write {number}");
+                }
+            }
+        }
+        let mut repeated = Buffers::new(1, 512, false).unwrap();
+        let sectors = (0..3000).map(|_| data_of(repeated.for_write(0, 512).unwrap(), 512));
+        let distinct: std::collections::HashSet<_> = sectors.collect();
+        assert!(distinct.len() <= PAYLOAD_SPARE / ALIGNMENT + 1);
+    }
+
+    #[test]
+    fn a_write_in_flight_keeps_its_data() {
+        // Sizes that leave gaps, more than the payload has room for, and one beyond it.
+        let sizes = [4096, 1, 1 << 20, 17, 3 << 20, 700_000, 2 << 20, 40 << 20];
+        let depth = 16;
+        let mut buffers = Buffers::new(depth, 4096, true).unwrap();
+        let mut in_flight: Vec<Option<(IoBuffer, Vec<u8>)>> = vec![None; depth as usize];
+        for number in 0..2000_u32 {
+            let slot = number.wrapping_mul(0x9e37_79b9) >> 28;
+            let size = sizes[(number.wrapping_mul(0x85eb_ca6b) >> 29) as usize];
+            if let Some((buffer, data)) = in_flight[slot as usize].take() {
+                assert!(data_of(buffer, data.len() as u32) == data, "write {number}");
+            }
+            let buffer = buffers.for_write(slot, size).unwrap();
+            in_flight[slot as usize] = Some((buffer, data_of(buffer, size)));
+        }
     }
 }

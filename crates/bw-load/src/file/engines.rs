@@ -25,6 +25,8 @@ pub(crate) struct Engines {
     pub engine: Engine,
     /// Number of threads per worker.
     pub threads: u16,
+    /// Whether written data are marked, so that no two blocks are equal.
+    pub unique_data: bool,
     /// The CPUs on which they run.
     pub affinity: Affinity,
     /// Features of the operand.
@@ -33,12 +35,16 @@ pub(crate) struct Engines {
     pub absent: Vec<String>,
 }
 
-/// Returns buffers for `depth` operations in flight of up to `largest_bytes` each.
+/// Returns buffers for `depth` operations in flight of up to `largest_bytes` each; see [`Buffers::new`].
 ///
 /// # Errors
 /// `target-engine`: there is no memory for buffers.
-pub(crate) fn buffers(depth: u32, largest_bytes: u32) -> Result<Buffers, EngineError> {
-    Buffers::new(depth, largest_bytes).map_err(|error| {
+pub(crate) fn buffers(
+    depth: u32,
+    largest_bytes: u32,
+    unique: bool,
+) -> Result<Buffers, EngineError> {
+    Buffers::new(depth, largest_bytes, unique).map_err(|error| {
         EngineError::request(
             "target-engine",
             format!("no memory for the buffers of the target: {error}"),
@@ -75,7 +81,7 @@ impl Engines {
     }
 
     fn uring(&self, depth: u32, largest_bytes: u32) -> Result<UringTarget, String> {
-        let buffers = Buffers::new(depth, largest_bytes)
+        let buffers = Buffers::new(depth, largest_bytes, self.unique_data)
             .map_err(|error| format!("io_uring: no memory for buffers: {error}"))?;
         let pool = match self.operand {
             Operand::File(_) => None,
@@ -83,6 +89,7 @@ impl Engines {
             Operand::Set(_) => {
                 let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
                 let bell = bell.map_err(|error| format!("no eventfd: {error}"))?;
+                // It has no operation that transfers bytes.
                 let pool = self.pool(depth, 1, Some(Arc::new(bell)));
                 Some(pool.map_err(|error| error.message)?)
             }
@@ -100,7 +107,7 @@ impl Engines {
         bell: Option<Arc<OwnedFd>>,
     ) -> Result<ThreadsTarget, EngineError> {
         let (operand, count) = (self.operand.clone(), u32::from(self.threads).min(depth));
-        let buffers = buffers(depth, largest_bytes)?;
+        let buffers = buffers(depth, largest_bytes, self.unique_data)?;
         ThreadsTarget::new(operand, buffers, (depth, count), &self.affinity, bell).map_err(
             |error| {
                 EngineError::request(

@@ -88,6 +88,7 @@ pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, EngineError
             operand: Operand::File(Arc::clone(&file)),
             engine: spec.engine,
             threads: spec.threads,
+            unique_data: purpose.writes && !spec.repeat_data,
             affinity: Affinity::current(),
             features: Vec::new(),
             absent,
@@ -153,7 +154,7 @@ impl OpenFile {
         &self,
         largest_bytes: u32,
     ) -> Result<(Arc<File>, Buffers), EngineError> {
-        let buffers = crate::file::engines::buffers(1, largest_bytes)?;
+        let buffers = crate::file::engines::buffers(1, largest_bytes, false)?;
         Ok((Arc::clone(&self.file), buffers))
     }
 }

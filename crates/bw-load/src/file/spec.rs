@@ -34,6 +34,9 @@ pub struct FileSpec {
     /// Whether a block device that is mounted, or held by others, may be written to.
     #[serde(default)]
     pub allow_writes_to_mounted: bool,
+    /// Whether writes repeat the same blocks, which a target may store once.
+    #[serde(default)]
+    pub repeat_data: bool,
 }
 
 fn default_threads() -> u16 {
@@ -53,6 +56,7 @@ impl FileSpec {
             block_bytes: None,
             overwrite: false,
             allow_writes_to_mounted: false,
+            repeat_data: false,
         }
     }
 }

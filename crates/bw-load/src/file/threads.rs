@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn an_operation_without_a_buffer_ends_and_leaves_the_pool_idle() {
         let operand = Operand::File(Arc::new(File::open("/dev/null").unwrap()));
-        let buffers = Buffers::new(2, 4096).unwrap();
+        let buffers = Buffers::new(2, 4096, false).unwrap();
         let mut target =
             ThreadsTarget::new(operand, buffers, (2, 1), &Affinity::current(), None).unwrap();
         let operation = Operation {

@@ -39,6 +39,9 @@ pub struct DirSpec {
     /// Whether the set of another description is replaced.
     #[serde(default)]
     pub replace: bool,
+    /// Whether writes repeat the same blocks, which a target may store once.
+    #[serde(default)]
+    pub repeat_data: bool,
 }
 
 fn default_threads() -> u16 {
@@ -108,6 +111,7 @@ pub fn open(
             operand: Operand::Set(Arc::new(open)),
             engine: spec.engine,
             threads: spec.threads,
+            unique_data: purpose.changes && !spec.repeat_data,
             affinity: Affinity::current(),
             features: vec![features],
             absent: Vec::new(),

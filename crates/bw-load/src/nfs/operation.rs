@@ -1,6 +1,7 @@
 //! An operation on a file set as a call of NFS, and a reply as the operation's result.
 
 use crate::nfs::files::ServerFiles;
+use crate::stamp::Stamp;
 use bw_model::{FileAddress, Kind, Operation};
 use bw_nfs::call::{ACCESS_ALL, Call, Nfs3Option, NfsCaller, Place, sattr3, set_mtime, stable_how};
 use bw_nfs::call::{with_mode, with_size};
@@ -29,8 +30,8 @@ const DIRECTORY_MODE: u32 = 0o755;
 /// Period of the content of files [bytes]: byte `n` of a file is byte `n mod CONTENT_PERIOD` of it.
 const CONTENT_PERIOD: usize = 1 << 20;
 
-/// What is written to files. Pseudo-random, so that a server that compresses gains nothing; a function of the offset in
-/// the file alone, so that any client can check any file, whoever wrote which part of it.
+/// What is written to files. Pseudo-random, so that a server that compresses gains nothing. Repeated data are a function of
+/// the offset in the file alone; others are marked (see [`Stamp`]).
 struct Content(Box<[u8]>);
 
 impl Content {
@@ -85,6 +86,8 @@ pub(crate) struct DataMode {
     pub largest_bytes: u32,
     /// Whether each write is durable when it ends.
     pub synchronous: bool,
+    /// Whether written data are marked, so that no two blocks are equal.
+    pub unique: bool,
 }
 
 /// Makes the calls of operations, and reads their replies.
@@ -93,6 +96,8 @@ pub(crate) struct Translator {
     caller: NfsCaller,
     shared: Arc<ServerFiles>,
     content: Content,
+    /// None: data are repeated.
+    stamp: Option<Stamp>,
     mode: DataMode,
     name: String,
     other_name: String,
@@ -105,6 +110,7 @@ impl Translator {
             caller,
             shared,
             content: Content::new(mode.largest_bytes),
+            stamp: mode.unique.then(Stamp::new),
             mode,
             name: String::with_capacity(NAME_MOST),
             other_name: String::with_capacity(NAME_MOST),
@@ -258,6 +264,11 @@ impl Translator {
             Kind::Discard | Kind::Exchange => return Err(NoCall::Ended(-libc::EOPNOTSUPP)),
         };
         self.caller.call(out, xid, &call);
+        if let (Some(stamp), Call::Write { .. }) = (&mut self.stamp, &call) {
+            // They end the call, padded to whole words.
+            let from = out.len() - (size as usize).next_multiple_of(4);
+            stamp.mark(&mut out[from..from + size as usize]);
+        }
         Ok(call.procedure())
     }
 

@@ -144,6 +144,13 @@ class TargetOptions(msgspec.Struct, frozen=True):
     synchronous: Annotated[
         bool, _target("each write of a file set is durable when it ends", field="synchronous")
     ] = False
+    repeat_data: Annotated[
+        bool,
+        _target(
+            "write the same 4 MiB of blocks again and again, which a target may store once",
+            field="repeat_data",
+        ),
+    ] = False
     engine: Annotated[
         Text,
         _target(

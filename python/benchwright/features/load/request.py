@@ -70,6 +70,8 @@ class FileTarget(msgspec.Struct, frozen=True, tag="file", tag_field="kind"):
     """Whether its contents may be lost."""
     allow_writes_to_mounted: bool = False
     """Even while a file system on it is in use: that file system will be lost."""
+    repeat_data: bool = False
+    """Whether writes repeat the same blocks, which a target that deduplicates stores once."""
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -291,6 +293,8 @@ class DirTarget(msgspec.Struct, frozen=True, tag="dir", tag_field="kind"):
     """Whether each write is durable when it ends (O_DSYNC)."""
     replace: bool = False
     """Whether a file set of other tables is replaced."""
+    repeat_data: bool = False
+    """Whether writes repeat the same blocks, which a target that deduplicates stores once."""
 
 
 class NfsTarget(msgspec.Struct, frozen=True, tag="nfs", tag_field="kind"):
@@ -318,6 +322,8 @@ class NfsTarget(msgspec.Struct, frozen=True, tag="nfs", tag_field="kind"):
     """Whether each write is durable when it ends (DATA_SYNC)."""
     replace: bool = False
     """Whether a file set of other tables is replaced."""
+    repeat_data: bool = False
+    """Whether writes repeat the same blocks, which a target that deduplicates stores once."""
 
 
 OneTarget = NullTarget | FileTarget | ServerTarget | DirTarget | NfsTarget

@@ -33,8 +33,8 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
         TargetOptions,
         (
             *("target", "connections", "timeout", "direct", "size", "overwrite"),
-            *("allow_writes_to_mounted", "replace", "synchronous", "engine"),
-            *("outstanding", "http", "unix_socket", "commands", "payload", "expect"),
+            *("allow_writes_to_mounted", "replace", "synchronous", "repeat_data"),
+            *("engine", "outstanding", "http", "unix_socket", "commands", "payload", "expect"),
             *("mount_port", "uid", "gid"),
             *("ca", "insecure", "server_name"),
         ),
