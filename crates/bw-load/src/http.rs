@@ -7,25 +7,18 @@
 mod http2;
 pub mod request;
 
-pub use crate::http::http2::{Http2Plan, Http2Target};
 pub use bw_protocol::http1::status_of;
 
-use crate::http::request::HttpPlan;
 use crate::net::Network;
-use bw_model::EngineError;
+use crate::net::plan::ServerPlan;
 use bw_protocol::http1::Http1;
-use std::sync::Arc;
+use bw_protocol::http2::Http2;
 
 /// A server of HTTP/1.1 as one worker's target.
 pub type HttpTarget = Network<Http1>;
-
-impl HttpPlan {
-    /// Returns a target with `connections` connections, all established.
-    ///
-    /// # Errors
-    /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<HttpTarget, EngineError> {
-        let http = Http1::new(Arc::clone(&self.requests), self.connecting.outstanding());
-        self.connecting.open(http, connections)
-    }
-}
+/// A server of HTTP/2 as one worker's target.
+pub type Http2Target = Network<Http2>;
+/// The plan of a load on a server of HTTP/1.1.
+pub type HttpPlan = ServerPlan<Http1>;
+/// The plan of a load on a server of HTTP/2.
+pub type Http2Plan = ServerPlan<Http2>;

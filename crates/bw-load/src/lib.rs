@@ -39,3 +39,5 @@ mod targets;
 pub mod tcp;
 pub mod udp;
 pub mod worker;
+
+pub use net::plan::PlanOptions;

@@ -23,13 +23,14 @@ use crate::queue::{Due, InFlight, OperationQueue, Planned, TimeHeap};
 use crate::record::WorkerRecord;
 use crate::reporter::LOOK;
 use crate::request::{LoadRequest, Pacer};
-use crate::targets::OpenTarget;
+use crate::targets::{FileFactory, NullFactory, RunTarget};
 use crate::worker::{Stop, Times, WorkerFilament};
 use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use bw_schedule::filaments::{Emissions, Event, FilamentId};
 use bw_sys::clock::{monotonic_ns, realtime_ns};
 use serde_json::{Value, json};
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -698,51 +699,44 @@ impl BlockingTarget for BlockingFile {
 /// The blocking targets of the naive pacers, one for each thread.
 type Calls = Vec<Box<dyn BlockingTarget>>;
 
-impl OpenTarget {
-    /// Returns `threads` blocking targets for the naive pacers, with a clock that reads zero until
-    /// the run starts.
-    ///
-    /// # Errors
-    /// `pacer-target`: a server cannot be used this way; or there is no memory for the buffers.
-    pub(crate) fn calls(&self, threads: u32, early_clock: &RunClock) -> Result<Calls, EngineError> {
-        let one = |_| -> Result<Box<dyn BlockingTarget>, EngineError> {
-            match self {
-                Self::Null(factory) => Ok(Box::new(BlockingNull::new(
-                    factory.spec.clone(),
-                    early_clock.clone(),
-                ))),
-                Self::File(factory) => Ok(Box::new(BlockingFile::of(
-                    &factory.open,
-                    factory.largest_bytes,
-                )?)),
-                Self::Tcp(_)
-                | Self::Udp(_)
-                | Self::Http(_)
-                | Self::Http2(_)
-                | Self::Redis(_)
-                | Self::Postgres(_)
-                | Self::Directory(_)
-                | Self::Nfs(_)
-                | Self::Several(_) => Err(EngineError::request(
-                    "pacer-target",
-                    "the naive pacers run on 'null' and on files",
-                    "leave the pacer out",
-                )),
-            }
-        };
-        (0..threads).map(one).collect()
-    }
+/// Returns `threads` blocking targets for the naive pacers, with a clock that reads zero until
+/// the run starts.
+///
+/// # Errors
+/// `pacer-target`: a server cannot be used this way; or there is no memory for the buffers.
+pub(crate) fn calls(
+    opened: &dyn RunTarget,
+    threads: u32,
+    early_clock: &RunClock,
+) -> Result<Calls, EngineError> {
+    let opened: &dyn Any = opened;
+    let one = |_| -> Result<Box<dyn BlockingTarget>, EngineError> {
+        if let Some(null) = opened.downcast_ref::<NullFactory>() {
+            let null = BlockingNull::new(null.spec.clone(), early_clock.clone());
+            return Ok(Box::new(null));
+        }
+        if let Some(file) = opened.downcast_ref::<FileFactory>() {
+            return Ok(Box::new(BlockingFile::of(&file.open, file.largest_bytes)?));
+        }
+        Err(EngineError::request(
+            "pacer-target",
+            "the naive pacers run on 'null' and on files",
+            "leave the pacer out",
+        ))
+    };
+    (0..threads).map(one).collect()
+}
 
-    /// Returns what the result of a naive pacer says about the target.
-    #[must_use]
-    pub(crate) fn describe_calls(&self) -> Value {
-        let kind = if let Self::File(_) = self {
-            "file"
-        } else {
-            "null"
-        };
-        json!({"kind": kind, "engine": "synchronous", "size_bytes": self.extent(), "features": [], "absent": []})
-    }
+/// Returns what the result of a naive pacer says about the target.
+pub(crate) fn describe_calls(opened: &dyn RunTarget) -> Value {
+    let size_bytes = opened.extent();
+    let any: &dyn Any = opened;
+    let kind = if any.is::<FileFactory>() {
+        "file"
+    } else {
+        "null"
+    };
+    json!({"kind": kind, "engine": "synchronous", "size_bytes": size_bytes, "features": [], "absent": []})
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod epoll;
+pub(crate) mod plan;
 pub(crate) mod pool;
 pub(crate) mod spec;
 pub(crate) mod tls;

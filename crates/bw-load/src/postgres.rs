@@ -8,7 +8,8 @@ mod password;
 
 use crate::labels;
 use crate::net::Network;
-use crate::net::spec::{Connecting, server_spec};
+use crate::net::plan::{PlanOptions, ServerPlan};
+use crate::net::spec::server_spec;
 use bw_model::{EngineError, ExchangeAddress};
 use bw_protocol::postgres::{Login, Postgres, SSL_REQUEST, Statement, Transactions};
 use bw_protocol::values::ValueSpec;
@@ -62,48 +63,30 @@ fn default_port() -> u16 {
     5432
 }
 
-/// A checked spec with a resolved name and a password: every worker opens its own target from it.
-#[derive(Clone, Debug)]
-pub struct PostgresPlan {
-    connecting: Connecting,
-    protocol: Postgres,
-    operations: usize,
-    labels: Vec<String>,
-}
+/// The plan of a load on a PostgreSQL server.
+pub type PostgresPlan = ServerPlan<Postgres>;
 
 /// A PostgreSQL server as one worker's target.
 pub type PostgresTarget = Network<Postgres>;
 
 impl PostgresSpec {
-    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
+    /// Returns the plan: the statements checked, the password found, the host resolved.
     ///
     /// # Errors
-    /// As `plan_with`.
-    pub fn plan(&self) -> Result<PostgresPlan, EngineError> {
-        self.plan_with(0)
-    }
-
-    /// Returns the plan of a run with this seed: the statements checked, the password found, the host resolved.
-    ///
-    /// # Errors
-    /// `statement`: a statement cannot be an operation; `labels`, `values`: bad input; `login`: the user or the database is no name; `password`: a file
-    /// with passwords cannot be read; and as [`Connecting::to`] and
+    /// `statement`: a statement cannot be an operation; `labels`, `values`: bad input; `login`: the user or the database
+    /// is no name; `password`: a file with passwords cannot be read; and as
+    /// [`Connecting::to`](crate::net::spec::Connecting::to) and
     /// [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
-    pub fn plan_with(&self, seed: u64) -> Result<PostgresPlan, EngineError> {
-        let transactions = self.transactions(seed)?;
+    pub fn plan(&self, options: PlanOptions) -> Result<PostgresPlan, EngineError> {
+        let transactions = Arc::new(self.transactions(options.values(&self.values)?)?);
         labels::check(&self.labels, self.statements.len())?;
         let tls = self.tls.as_ref().map(|tls| tls.settings(&self.host, None));
         let tls = tls.transpose()?.map(|tls| tls.after(SSL_REQUEST));
         let connecting = self.connecting(&self.host, self.port, tls)?;
-        let operations = transactions.count();
-        let transactions = Arc::new(transactions);
+        let count = transactions.count();
         let protocol = Postgres::new(self.login()?, transactions, connecting.outstanding());
-        Ok(PostgresPlan {
-            connecting,
-            protocol,
-            operations,
-            labels: self.labels.clone(),
-        })
+        let plan = ServerPlan::new("postgres", connecting, move |_| protocol.clone());
+        Ok(plan.with_requests(count, self.labels.clone()))
     }
 
     fn login(&self) -> Result<Login, EngineError> {
@@ -131,10 +114,7 @@ impl PostgresSpec {
         })
     }
 
-    fn transactions(&self, seed: u64) -> Result<Transactions, EngineError> {
-        let values = Values::new(&self.values, seed).map_err(|message| {
-            EngineError::request("values", message, "correct the value").about("target.values")
-        })?;
+    fn transactions(&self, values: Values) -> Result<Transactions, EngineError> {
         if self.statements.len() as u64 > ExchangeAddress::REQUESTS {
             let message = format!("more than {} operations", ExchangeAddress::REQUESTS);
             let remedy = "use a statement with a parameter that is a value";
@@ -181,27 +161,6 @@ impl PostgresSpec {
     }
 }
 
-impl PostgresPlan {
-    /// Returns how many different operations there are.
-    #[must_use]
-    pub(crate) fn operations(&self) -> usize {
-        self.operations
-    }
-
-    /// Returns the label of each operation; none if they have none.
-    pub(crate) fn labels(&self) -> &[String] {
-        &self.labels
-    }
-
-    /// Returns a target with `connections` connections, all established, on which all statements are prepared.
-    ///
-    /// # Errors
-    /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<PostgresTarget, EngineError> {
-        self.connecting.open(self.protocol.clone(), connections)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +171,7 @@ mod tests {
         let object = fields.as_object_mut().unwrap();
         object.extend(more.as_object().unwrap().clone());
         let spec: PostgresSpec = serde_json::from_value(fields).unwrap();
-        spec.plan().unwrap_err()
+        spec.plan(PlanOptions::default()).unwrap_err()
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 const BLOCK: usize = 256;
 
 /// A trace that has been read, and the input that describes it.
+#[derive(Debug)]
 pub(crate) struct ReadTrace {
     input: TraceInput,
     pub(crate) recorded: RecordedTrace,

@@ -8,7 +8,8 @@
 
 use crate::labels;
 use crate::net::Network;
-use crate::net::spec::{Connecting, server_spec};
+use crate::net::plan::{PlanOptions, ServerPlan};
+use crate::net::spec::server_spec;
 use bw_model::{EngineError, ExchangeAddress};
 use bw_protocol::redis::{Commands, Login, Password, Redis};
 use bw_protocol::values::ValueSpec;
@@ -74,50 +75,33 @@ fn resp2() -> u8 {
     2
 }
 
-/// A checked spec with a resolved name: every worker opens its own target from it.
-#[derive(Clone, Debug)]
-pub struct RedisPlan {
-    connecting: Connecting,
-    commands: Arc<Commands>,
-    labels: Vec<String>,
-    login: Login,
-}
+/// The plan of a load on a Redis server.
+pub type RedisPlan = ServerPlan<Redis>;
 
 /// A Redis server as one worker's target.
 pub type RedisTarget = Network<Redis>;
 
 impl RedisSpec {
-    /// Returns the plan of a run with the seed 0: see [`plan_with`](Self::plan_with).
-    ///
-    /// # Errors
-    /// As `plan_with`.
-    pub fn plan(&self) -> Result<RedisPlan, EngineError> {
-        self.plan_with(0)
-    }
-
-    /// Returns the plan of a run with this seed, with the addresses of the host and the password.
+    /// Returns the plan, with the addresses of the host and the password.
     ///
     /// # Errors
     /// `command`, `labels`, `values`, `resp`, `user`: bad input; `password-file`: it cannot be read; and as
-    /// [`Connecting::to`] and [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
-    pub fn plan_with(&self, seed: u64) -> Result<RedisPlan, EngineError> {
-        let commands = self.commands(seed)?;
+    /// [`Connecting::to`](crate::net::spec::Connecting::to) and
+    /// [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
+    pub fn plan(&self, options: PlanOptions) -> Result<RedisPlan, EngineError> {
+        let commands = Arc::new(self.commands(options.values(&self.values)?)?);
         labels::check(&self.labels, self.commands.len())?;
         let tls = self.tls.as_ref().map(|tls| tls.settings(&self.host, None));
         let tls = tls.transpose()?;
         let login = self.login()?;
-        Ok(RedisPlan {
-            connecting: self.connecting(&self.host, self.port, tls)?,
-            commands: Arc::new(commands),
-            labels: self.labels.clone(),
-            login,
-        })
+        let connecting = self.connecting(&self.host, self.port, tls)?;
+        let count = commands.count();
+        let redis = move |outstanding| Redis::new(Arc::clone(&commands), &login, outstanding);
+        let plan = ServerPlan::new("redis", connecting, redis);
+        Ok(plan.with_requests(count, self.labels.clone()))
     }
 
-    fn commands(&self, seed: u64) -> Result<Commands, EngineError> {
-        let values = Values::new(&self.values, seed).map_err(|message| {
-            EngineError::request("values", message, "correct the value").about("target.values")
-        })?;
+    fn commands(&self, values: Values) -> Result<Commands, EngineError> {
         if self.commands.is_empty() {
             let ping = vec![Template::literal(b"PING")];
             return Ok(Commands::new(&[ping], values));
@@ -195,8 +179,8 @@ fn password_of(path: &Path) -> Result<Vec<u8>, EngineError> {
 /// Refuses a command that has no reply of its own, and one with a password.
 fn check_command(words: &[String], templates: &[Template]) -> Result<(), EngineError> {
     let is = |place: usize, word: &str| {
-        let said = words.get(place);
-        said.is_some_and(|said| said.eq_ignore_ascii_case(word))
+        let other = words.get(place);
+        other.is_some_and(|other| other.eq_ignore_ascii_case(word))
     };
     let name = words.first().map(String::as_str).unwrap_or_default();
     let refused = |what: &str, remedy: &str| {
@@ -224,27 +208,4 @@ fn check_command(words: &[String], templates: &[Template]) -> Result<(), EngineE
         return refused("a password would be in the results", remedy);
     }
     Ok(())
-}
-
-impl RedisPlan {
-    /// Returns how many commands there are.
-    #[must_use]
-    pub(crate) fn command_count(&self) -> usize {
-        self.commands.count()
-    }
-
-    /// Returns the label of each command; none if they have none.
-    pub(crate) fn labels(&self) -> &[String] {
-        &self.labels
-    }
-
-    /// Returns a target with `connections` connections, all established and logged in.
-    ///
-    /// # Errors
-    /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<RedisTarget, EngineError> {
-        let commands = Arc::clone(&self.commands);
-        let redis = Redis::new(commands, &self.login, self.connecting.outstanding());
-        self.connecting.open(redis, connections)
-    }
 }

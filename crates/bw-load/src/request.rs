@@ -306,12 +306,7 @@ impl LoadRequest {
         let has_files = match target {
             TargetSpec::Null(_) | TargetSpec::Several(_) => return None,
             TargetSpec::Dir(_) | TargetSpec::Nfs(_) => true,
-            TargetSpec::File(_)
-            | TargetSpec::Tcp(_)
-            | TargetSpec::Udp(_)
-            | TargetSpec::Http(_)
-            | TargetSpec::Redis(_)
-            | TargetSpec::Postgres(_) => false,
+            _ => false,
         };
         if has_files && self.pacer != Pacer::Spin {
             let what = "only the pacer spin issues operations on files";

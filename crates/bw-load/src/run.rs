@@ -12,7 +12,7 @@ use crate::labels::Labels;
 #[cfg(feature = "naive-pacers")]
 use crate::naive::{self, NaivePhase};
 use crate::policy::SpinMargin;
-use crate::pool::{TargetFactory, WorkerOutcome, WorkerPool};
+use crate::pool::{WorkerOutcome, WorkerPool};
 use crate::processes::UserProcesses;
 use crate::read_ahead::{Fit, ReadOutcome, Readers};
 use crate::record::{BLOCK, OperationCounts, WorkerRecord};
@@ -21,7 +21,7 @@ use crate::reporter::{Reported, Reporter, Samples, WorkerStreams};
 use crate::request::{self, LoadRequest, Pacer};
 use crate::result::{self, LoadResult, ResultParts};
 use crate::routes::Routes;
-use crate::targets::{self, OnFactory, OpenTarget};
+use crate::targets::{self, OpenTarget, RunTarget, SeveralFactory};
 use crate::worker::{Stop, WorkerFilament, WorkerPlan};
 use bw_model::EngineError;
 use bw_model::Nanos;
@@ -31,6 +31,7 @@ use bw_schedule::file_set::FileSet;
 use bw_schedule::workload::WorkloadSpec;
 use bw_schedule::workload::build::Extent;
 use bw_trace::input::{TraceInput, TraceReport};
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,30 +57,11 @@ pub fn run(
     if request.wait_for_start {
         listener.ready()?;
     }
-    let run = RunContext::prepare(request, &opened, files)?;
+    let run = RunContext::prepare(request, &*opened, files)?;
     if request.pacer != Pacer::Spin {
-        return run_naive(run, &opened, request, listener);
+        return run_naive(run, &*opened, request, listener);
     }
-    opened.visited_by(RunOn {
-        run,
-        request,
-        listener,
-    })
-}
-
-/// Runs a load on the targets of a factory.
-struct RunOn<'a, 'l> {
-    run: RunContext,
-    request: &'a LoadRequest,
-    listener: &'l mut dyn RunListener,
-}
-
-impl OnFactory for RunOn<'_, '_> {
-    type Output = Result<LoadResult, EngineError>;
-
-    fn on<M: TargetFactory>(self, factory: &M) -> Self::Output {
-        on(factory, self.run, self.request, self.listener)
-    }
+    on(&*opened, run, request, listener)
 }
 
 /// The parts that every run needs, with any pacer.
@@ -105,18 +87,18 @@ impl RunContext {
     /// Opens the traces' readers in a thread that is not pinned, so that they may run on any CPU.
     fn prepare(
         request: &LoadRequest,
-        opened: &OpenTarget,
+        opened: &dyn RunTarget,
         files: Option<RunFiles>,
     ) -> Result<Self, EngineError> {
-        let (fit, workload) = match opened {
-            OpenTarget::Several(several) => {
+        let (fit, workload) = match several(opened) {
+            Some(several) => {
                 let fit = Fit {
                     requests: opened.takes_any_request(),
                     ..Fit::default()
                 };
                 (fit, Some(several.fitted(&request.workload)))
             }
-            opened => {
+            None => {
                 let fit = Fit {
                     target_bytes: Some(opened.extent()),
                     align_bytes: opened.block_bytes(),
@@ -127,9 +109,9 @@ impl RunContext {
         };
         let traces: Vec<_> =
             request::traces(workload.as_ref().unwrap_or(&request.workload)).collect();
-        let devices = match opened {
-            OpenTarget::Several(_) => opened.names(),
-            _ => (0..request.workers)
+        let devices = match several(opened) {
+            Some(several) => several.names().map(str::to_owned).collect(),
+            None => (0..request.workers)
                 .map(|worker| format!("worker {worker}"))
                 .collect(),
         };
@@ -138,12 +120,17 @@ impl RunContext {
         Ok(Self {
             environment: environment::prepare_process(request)?,
             clock_source: ClockSource::choose(request.clock)?,
-            readers: Readers::open(&traces, request.workers, fit, &opened.recorded())?,
+            readers: Readers::open(
+                &traces,
+                request.workers,
+                fit,
+                &opened.recorded().unwrap_or_default(),
+            )?,
             processes: UserProcesses::start(&request.workload, extent, &stop)?,
             stop,
             workload,
             extents,
-            routes: opened.routes().cloned(),
+            routes: several(opened).map(|several| several.routes().clone()),
             labels: Labels::new(&opened.labels()).map(Arc::new),
             devices,
             files,
@@ -213,6 +200,11 @@ impl RunContext {
     }
 }
 
+fn several(opened: &dyn RunTarget) -> Option<&SeveralFactory> {
+    let opened: &dyn Any = opened;
+    opened.downcast_ref()
+}
+
 /// The sizes of the target, or of several targets.
 struct Extents {
     /// Of the only target [bytes].
@@ -222,11 +214,11 @@ struct Extents {
 }
 
 impl Extents {
-    fn of(opened: &OpenTarget) -> Self {
-        let each = match opened {
-            OpenTarget::Several(several) => several.targets().map(OpenTarget::extent).collect(),
-            _ => Vec::new(),
-        };
+    fn of(opened: &dyn RunTarget) -> Self {
+        let targets = several(opened)
+            .into_iter()
+            .flat_map(SeveralFactory::targets);
+        let each = targets.map(OpenTarget::extent).collect();
         Self {
             whole: opened.extent(),
             each,
@@ -270,9 +262,9 @@ fn reporter<'a>(
     Ok(reporter.with_histograms(request.interval_histograms))
 }
 
-/// Runs a load on the targets that `factory` makes from `opened`.
-fn on<M: TargetFactory>(
-    factory: &M,
+/// Runs a load on the targets of the workers.
+fn on(
+    opened: &dyn RunTarget,
     run: RunContext,
     request: &LoadRequest,
     listener: &mut dyn RunListener,
@@ -290,7 +282,7 @@ fn on<M: TargetFactory>(
         stop: &run.stop,
         build: &build,
     };
-    let done = pool.run(factory, records, &mut reporter)?;
+    let done = opened.run(&pool, records, &mut reporter)?;
     run.finish(request, reporter, done)
 }
 
@@ -371,7 +363,7 @@ fn recording_channels(
 #[cfg(feature = "naive-pacers")]
 fn run_naive(
     run: RunContext,
-    opened: &OpenTarget,
+    opened: &dyn RunTarget,
     request: &LoadRequest,
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
@@ -380,12 +372,12 @@ fn run_naive(
     let mut reporter = reporter(request, &run.devices, streams, listener)?;
     let filaments = run.build(request, 0)?;
     let early_clock = run.clock_source.clock(crate::pool::EARLY_ZERO_NS);
-    let calls = opened.calls(naive::threads(request), &early_clock)?;
+    let calls = naive::calls(opened, naive::threads(request), &early_clock)?;
     let job = naive::NaiveRun {
         request,
         stop: &run.stop,
         clock_source: &run.clock_source,
-        target: opened.describe_calls(),
+        target: naive::describe_calls(opened),
     };
     let record = records.remove(0);
     let (report, started_ns) = job.run((filaments, calls, record), |moment| match moment {
@@ -403,7 +395,7 @@ fn run_naive(
 #[cfg(not(feature = "naive-pacers"))]
 fn run_naive(
     _: RunContext,
-    _: &OpenTarget,
+    _: &dyn RunTarget,
     request: &LoadRequest,
     _: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {

@@ -2,7 +2,8 @@
 //! (see [`bw_protocol::echo`]). TCP_NODELAY is set, so that Nagle's algorithm does not delay requests.
 
 use crate::net::Network;
-use crate::net::spec::{Connecting, server_spec};
+use crate::net::plan::{PlanOptions, ServerPlan};
+use crate::net::spec::server_spec;
 use bw_model::EngineError;
 use bw_protocol::echo::Echo;
 
@@ -19,12 +20,8 @@ server_spec! {
     }
 }
 
-/// A spec with a resolved name: every worker opens its own target from it.
-#[derive(Clone, Debug)]
-pub struct TcpPlan {
-    connecting: Connecting,
-    receive_bytes: Option<u64>,
-}
+/// The plan of a load on a TCP server.
+pub type TcpPlan = ServerPlan<Echo>;
 
 /// A TCP server as one worker's target.
 pub type TcpTarget = Network<Echo>;
@@ -33,23 +30,12 @@ impl TcpSpec {
     /// Returns the plan, with the addresses of the host.
     ///
     /// # Errors
-    /// As [`Connecting::to`] and [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
-    pub fn plan(&self) -> Result<TcpPlan, EngineError> {
+    /// As [`Connecting::to`](crate::net::spec::Connecting::to) and [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
+    pub fn plan(&self, _options: PlanOptions) -> Result<TcpPlan, EngineError> {
         let tls = self.tls.as_ref().map(|tls| tls.settings(&self.host, None));
-        Ok(TcpPlan {
-            connecting: self.connecting(&self.host, self.port, tls.transpose()?)?,
-            receive_bytes: self.receive_bytes,
-        })
-    }
-}
-
-impl TcpPlan {
-    /// Returns a target with `connections` connections, all established.
-    ///
-    /// # Errors
-    /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<TcpTarget, EngineError> {
-        let echo = Echo::new(self.receive_bytes, self.connecting.outstanding());
-        self.connecting.open(echo, connections)
+        let connecting = self.connecting(&self.host, self.port, tls.transpose()?)?;
+        let receive_bytes = self.receive_bytes;
+        let echo = move |outstanding| Echo::new(receive_bytes, outstanding);
+        Ok(ServerPlan::new("tcp", connecting, echo))
     }
 }

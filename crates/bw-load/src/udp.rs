@@ -5,7 +5,8 @@
 //! Decision: an operation that expects an answer has a time limit, one second by default, as long as resolvers of DNS and
 //! clients of games wait. Nobody sends a lost datagram again, so without a limit it would hold its connection to the end.
 
-use crate::net::connection::Endpoint;
+use crate::net::plan::{PlanOptions, ServerPlan};
+use crate::net::spec::Connecting;
 use crate::net::{ConnectionOptions, Network};
 use base64::Engine;
 use bw_model::{EngineError, ExchangeAddress, Nanos};
@@ -68,43 +69,34 @@ fn default_timeout() -> Option<Nanos> {
     Some(Nanos::SECOND)
 }
 
-/// A checked spec with a resolved name: every worker opens its own target from it.
-#[derive(Clone, Debug)]
-pub struct UdpPlan {
-    endpoint: Endpoint,
-    payloads: Arc<[Payload]>,
-    values: Arc<Values>,
-    answer: Answer,
-    options: ConnectionOptions,
-}
+/// The plan of a load on a UDP server.
+pub type UdpPlan = ServerPlan<Datagrams>;
 
 /// A UDP server as one worker's target.
 pub type UdpTarget = Network<Datagrams>;
 
 impl UdpSpec {
-    /// Returns the plan of a run with this seed, with the addresses of the host.
+    /// Returns the plan, with the addresses of the host.
     ///
     /// # Errors
-    /// `values`, `payload`, `expect`, `timeout`, `match`: bad input; and as [`Endpoint::resolve`] and
-    /// [`ConnectionOptions::checked`].
-    pub fn plan_with(&self, seed: u64) -> Result<UdpPlan, EngineError> {
-        let values = Values::new(&self.values, seed).map_err(|message| {
-            EngineError::request("values", message, "correct the value").about("target.values")
-        })?;
+    /// `values`, `payload`, `expect`, `timeout`, `match`: bad input; and as [`Connecting::datagrams`].
+    pub fn plan(&self, options: PlanOptions) -> Result<UdpPlan, EngineError> {
+        let values = options.values(&self.values)?;
         let payloads = self.payloads(&values)?;
         let answer = self.answer()?;
-        let options = ConnectionOptions {
+        let connections = ConnectionOptions {
             outstanding: 1,
             requests_per_connection: self.requests_per_connection,
             timeout: self.timeout_ns,
         };
-        Ok(UdpPlan {
-            options: options.checked()?,
-            endpoint: Endpoint::resolve(&self.host, self.port)?.with_datagrams(),
-            payloads,
-            values: Arc::new(values),
-            answer,
-        })
+        let connecting = Connecting::datagrams(&self.host, self.port, connections)?;
+        let count = payloads.len().max(1);
+        let values = Arc::new(values);
+        let datagrams = move |_outstanding| {
+            Datagrams::new(Arc::clone(&payloads), Arc::clone(&values), answer.clone())
+        };
+        let plan = ServerPlan::new("udp", connecting, datagrams);
+        Ok(plan.with_requests(count, Vec::new()))
     }
 
     fn payloads(&self, values: &Values) -> Result<Arc<[Payload]>, EngineError> {
@@ -157,23 +149,5 @@ impl UdpSpec {
             match_bytes,
             expect,
         })
-    }
-}
-
-impl UdpPlan {
-    /// Returns how many payloads there are, at least one.
-    #[must_use]
-    pub(crate) fn payload_count(&self) -> usize {
-        self.payloads.len().max(1)
-    }
-
-    /// Returns a target with `connections` sockets.
-    ///
-    /// # Errors
-    /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<UdpTarget, EngineError> {
-        let (payloads, values) = (Arc::clone(&self.payloads), Arc::clone(&self.values));
-        let datagrams = Datagrams::new(payloads, values, self.answer.clone());
-        Network::open(datagrams, &self.endpoint, connections, self.options)
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::http::request::HttpSpec;
 use bw_load::http::{HttpTarget, status_of};
 use bw_load::target::Target;
@@ -20,7 +21,11 @@ fn spec(server: &Server) -> HttpSpec {
 }
 
 fn open(server: &Server, connections: u32) -> HttpTarget {
-    spec(server).plan().unwrap().open(connections).unwrap()
+    spec(server)
+        .plan(PlanOptions::default())
+        .unwrap()
+        .open(connections)
+        .unwrap()
 }
 
 /// Answers every request on a connection with the same bytes, in pieces.
@@ -54,7 +59,7 @@ fn thousands_of_exchanges_on_64_connections() {
     });
     let mut spec = spec(&server);
     spec.paths = (0..300).map(|length| format!("/{length}")).collect();
-    let mut target = spec.plan().unwrap().open(64).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(64).unwrap();
     let operations: Vec<_> = (0..6000).map(|i| exchange(i % 300, 0)).collect();
     for (operation, result) in operations.iter().zip(drive(&mut target, &operations)) {
         assert_eq!(u64::try_from(result), Ok(operation.offset));
@@ -100,7 +105,7 @@ fn a_body_is_sent_whole_and_a_slow_reader_does_not_block() {
     let mut spec = spec(&server);
     spec.method = "POST".into();
     spec.body_bytes = 20_000_000;
-    let mut target = spec.plan().unwrap().open(3).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(3).unwrap();
     assert_eq!(drive(&mut target, &[exchange(0, 0); 6]), [8; 6]);
     assert_eq!(target.describe().reconnects, 0);
 }
@@ -133,7 +138,7 @@ fn statuses_above_400_are_errors_of_their_own() {
     });
     let mut spec = spec(&server);
     spec.paths = ["/500", "/404", "/302", "/200"].map(String::from).into();
-    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     let operations = [0, 1, 2, 3].map(|path| exchange(path, 0));
     let results = drive(&mut target, &operations);
     assert_eq!(results, [-10_500, -10_404, 3, 3]);
@@ -156,7 +161,7 @@ fn interim_answers_and_those_without_body_leave_the_connection_in_step() {
     let server = Server::start(|_, stream| answer(stream, head, 1000));
     let mut spec = spec(&server);
     spec.method = "HEAD".into();
-    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     assert_eq!(drive(&mut target, &[exchange(0, 0); 10]), [0; 10]);
     assert_eq!(target.describe().reconnects, 0);
 }
@@ -207,7 +212,7 @@ fn an_answer_before_the_request_is_whole_ends_the_exchange() {
     let mut spec = spec(&server);
     spec.method = "PUT".into();
     spec.body_bytes = 1 << 32;
-    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     let results = drive(&mut target, &[exchange(0, 0); 3]);
     assert!(results.contains(&-10_413), "{results:?}");
 }
@@ -258,7 +263,7 @@ fn the_request_is_what_was_described() {
     spec.paths = vec!["/a?b=c".into(), "/d".into()];
     spec.headers = vec![("X-Own".into(), "yes".into())];
     spec.body_bytes = 5;
-    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     assert_eq!(
         drive(&mut target, &[exchange(0, 0), exchange(1, 0)]),
         [0, 0]
@@ -280,7 +285,7 @@ fn bad_descriptions_are_refused_with_what_to_do() {
         let json = serde_json::json!({"url": "http://127.0.0.1:1/", "connections": 1});
         let mut spec: HttpSpec = serde_json::from_value(json).unwrap();
         change(&mut spec);
-        let refused = spec.plan().unwrap_err();
+        let refused = spec.plan(PlanOptions::default()).unwrap_err();
         assert_eq!(refused.code, code, "{refused}");
         assert!(refused.to_string().contains(word), "{refused}");
     };

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::http::Http2Target;
 use bw_load::http::request::HttpSpec;
 use bw_load::target::Target;
@@ -33,7 +34,8 @@ fn open(url: &str, more: Value) -> Result<Http2Target, EngineError> {
     let fields = more.as_object().unwrap().clone();
     spec.as_object_mut().unwrap().extend(fields);
     let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-    spec.plan_http2(0)?.open(spec.connections)
+    spec.plan_http2(PlanOptions::default())?
+        .open(spec.connections)
 }
 
 fn target(server: &Server, more: Value) -> Http2Target {

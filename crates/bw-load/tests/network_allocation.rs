@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::http::request::HttpSpec;
 use bw_load::postgres::PostgresSpec;
 use bw_load::redis::RedisSpec;
@@ -68,7 +69,7 @@ fn requests_allocate_nothing() {
         let spec =
             json!({"url": url, "connections": 4, "outstanding": outstanding, "body_bytes": 100});
         let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-        let mut target = spec.plan().unwrap().open(4).unwrap();
+        let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
         assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
     }
 }
@@ -112,7 +113,11 @@ fn streams_allocate_nothing() {
             let fields = fields.as_object().unwrap().clone();
             spec.as_object_mut().unwrap().extend(fields);
             let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-            let mut target = spec.plan_http2(0).unwrap().open(4).unwrap();
+            let mut target = spec
+                .plan_http2(PlanOptions::default())
+                .unwrap()
+                .open(4)
+                .unwrap();
             assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
         }
     }
@@ -131,7 +136,7 @@ fn echoes_allocate_nothing_while_connections_are_made_again() {
     let spec = json!({"host": "127.0.0.1", "port": server.address.port(), "connections": 4, "outstanding": 4,
         "requests_per_connection": 100});
     let spec: TcpSpec = serde_json::from_value(spec).unwrap();
-    let mut target = spec.plan().unwrap().open(4).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
     assert_eq!(allocations_of(&mut target, 64), 0);
     assert!(target.describe().reconnects > 100);
 }
@@ -145,7 +150,11 @@ fn datagrams_allocate_nothing_while_sockets_are_replaced() {
     let spec = json!({"host": "127.0.0.1", "port": server.port(), "connections": 4, "payloads": payload, "match_bytes": 2,
         "values": {"id": {"type": "text", "length": 4}}, "requests_per_connection": 100});
     let spec: UdpSpec = serde_json::from_value(spec).unwrap();
-    let mut target = spec.plan_with(1).unwrap().open(4).unwrap();
+    let mut target = spec
+        .plan(PlanOptions::with_seed(1))
+        .unwrap()
+        .open(4)
+        .unwrap();
     assert_eq!(allocations_of(&mut target, 0), 0);
     assert!(target.describe().reconnects > 100);
 }
@@ -171,7 +180,7 @@ fn redis_commands_allocate_nothing() {
         let spec = json!({"host": "127.0.0.1", "port": server.address.port(), "connections": 4,
             "outstanding": outstanding, "commands": [["GET", "key"]]});
         let spec: RedisSpec = serde_json::from_value(spec).unwrap();
-        let mut target = spec.plan().unwrap().open(4).unwrap();
+        let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
         assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
     }
 }
@@ -189,7 +198,7 @@ fn statements_of_postgres_allocate_nothing() {
             let spec = json!({"host": "127.0.0.1", "port": server.address.port(), "user": "u", "connections": 4,
                 "outstanding": outstanding, "statements": [[statement]], "values": values});
             let spec: PostgresSpec = serde_json::from_value(spec).unwrap();
-            let mut target = spec.plan().unwrap().open(4).unwrap();
+            let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
             assert_eq!(
                 allocations_of(&mut target, 0),
                 0,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_load::target::{Reaped, Target};
@@ -17,7 +18,10 @@ fn open(nginx: &Nginx, paths: &[&str], connections: u32) -> HttpTarget {
     let url = format!("http://localhost:{}", nginx.port);
     let json = serde_json::json!({"url": url, "paths": paths, "connections": connections});
     let spec: HttpSpec = serde_json::from_value(json).unwrap();
-    spec.plan().unwrap().open(connections).unwrap()
+    spec.plan(PlanOptions::default())
+        .unwrap()
+        .open(connections)
+        .unwrap()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_load::target::{Reaped, Target};
@@ -34,14 +35,20 @@ fn http(address: SocketAddr, more: Value) -> HttpTarget {
     let url = format!("http://{address}/");
     let spec = with(json!({"url": url, "connections": 1}), more);
     let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-    spec.plan().unwrap().open(spec.connections).unwrap()
+    spec.plan(PlanOptions::default())
+        .unwrap()
+        .open(spec.connections)
+        .unwrap()
 }
 
 fn tcp(address: SocketAddr, more: Value) -> TcpTarget {
     let (host, port) = (address.ip().to_string(), address.port());
     let spec = with(json!({"host": host, "port": port, "connections": 1}), more);
     let spec: TcpSpec = serde_json::from_value(spec).unwrap();
-    spec.plan().unwrap().open(spec.connections).unwrap()
+    spec.plan(PlanOptions::default())
+        .unwrap()
+        .open(spec.connections)
+        .unwrap()
 }
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -187,12 +194,19 @@ fn a_unix_socket_carries_http_and_echo() {
 
     let spec = json!({"url": "http://x/", "connections": 1, "unix_socket": path});
     let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-    let refused = spec.plan().unwrap().open(1).unwrap_err();
+    let refused = spec
+        .plan(PlanOptions::default())
+        .unwrap()
+        .open(1)
+        .unwrap_err();
     assert_eq!(refused.code, "connect");
     assert!(refused.remedy.contains("correct the path"), "{refused}");
     let spec = json!({"url": "http://x/", "connections": 1, "unix_socket": "x".repeat(200)});
     let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-    assert_eq!(spec.plan().unwrap_err().code, "unix-socket");
+    assert_eq!(
+        spec.plan(PlanOptions::default()).unwrap_err().code,
+        "unix-socket"
+    );
 }
 
 #[test]
@@ -226,7 +240,7 @@ fn impossible_numbers_are_refused() {
             more,
         );
         let spec: HttpSpec = serde_json::from_value(spec).unwrap();
-        let error = spec.plan().unwrap_err();
+        let error = spec.plan(PlanOptions::default()).unwrap_err();
         let place = error.location.clone().and_then(|place| place.field);
         assert_eq!(place.as_deref(), Some(field), "{error}");
     };
@@ -241,7 +255,11 @@ fn impossible_numbers_are_refused() {
     let spec = json!({"url": url, "connections": 17, "outstanding": 65_536});
     let spec: HttpSpec = serde_json::from_value(spec).unwrap();
     assert_eq!(
-        spec.plan().unwrap().open(17).unwrap_err().code,
+        spec.plan(PlanOptions::default())
+            .unwrap()
+            .open(17)
+            .unwrap_err()
+            .code,
         "connections"
     );
 }

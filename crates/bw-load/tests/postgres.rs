@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::postgres::{PostgresSpec, PostgresTarget};
 use bw_load::target::Target;
 use bw_model::EngineError;
@@ -28,7 +29,7 @@ fn open(server: &Server, more: &Value) -> Result<PostgresTarget, EngineError> {
     let fields = more.as_object().unwrap().clone();
     spec.as_object_mut().unwrap().extend(fields);
     let spec: PostgresSpec = serde_json::from_value(spec).unwrap();
-    spec.plan()?.open(spec.connections)
+    spec.plan(PlanOptions::default())?.open(spec.connections)
 }
 
 /// Runs 24 operations with this time limit; returns their results.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::redis::{RedisSpec, RedisTarget};
 use bw_load::target::Target;
 use bw_model::EngineError;
@@ -30,7 +31,7 @@ fn spec(address: SocketAddr, more: Value) -> RedisSpec {
 }
 
 fn open(spec: &RedisSpec) -> Result<RedisTarget, EngineError> {
-    spec.plan()?.open(spec.connections)
+    spec.plan(PlanOptions::default())?.open(spec.connections)
 }
 
 /// Reads a line without its end.
@@ -200,7 +201,7 @@ fn a_refused_login_is_an_error_without_the_password() {
     });
     let file = PasswordFile::new("refused", "s3cret");
     let spec = spec(server.address, json!({"password_file": file.0}));
-    let shown = format!("{spec:?} {:?}", spec.plan().unwrap());
+    let shown = format!("{spec:?} {:?}", spec.plan(PlanOptions::default()).unwrap());
     assert!(!shown.contains("s3cret"), "{shown}");
     let error = open(&spec).unwrap_err();
     assert_eq!(error.code, "handshake");
@@ -219,19 +220,22 @@ fn each_command_has_a_label_or_none_has() {
     let many: Vec<_> = (0..101).map(|number| number.to_string()).collect();
     for (commands, labels) in [(2, json!(["a"])), (0, json!(["a"])), (101, json!(many))] {
         let commands = vec![["PING"]; commands];
-        let error = spec(address, json!({"commands": commands, "labels": labels})).plan();
+        let error = spec(address, json!({"commands": commands, "labels": labels}))
+            .plan(PlanOptions::default());
         let error = error.unwrap_err();
         assert_eq!((error.code, error.status), ("labels", 2));
     }
     let labels = json!({"commands": [["PING"], ["TIME"]], "labels": ["a", "a"]});
-    assert!(spec(address, labels).plan().is_ok());
+    assert!(spec(address, labels).plan(PlanOptions::default()).is_ok());
 }
 
 #[test]
 fn what_cannot_be_sent_is_refused_before_the_run() {
     let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let refused = |more: Value, code: &str| {
-        let error = spec(nowhere, more).plan().unwrap_err();
+        let error = spec(nowhere, more)
+            .plan(PlanOptions::default())
+            .unwrap_err();
         assert_eq!(error.code, code, "{error}");
         assert!(!error.message.contains("s3cret"), "{error}");
     };

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_model::{ExchangeAddress, Operation};
@@ -24,7 +25,10 @@ fn spec(address: &str, fields: Value) -> HttpSpec {
 
 fn open(server: &Server, seed: u64, fields: Value) -> HttpTarget {
     let spec = spec(&server.address.to_string(), fields);
-    spec.plan_with(seed).unwrap().open(1).unwrap()
+    spec.plan(PlanOptions::with_seed(seed))
+        .unwrap()
+        .open(1)
+        .unwrap()
 }
 
 fn numbered(request: u32, number: u64) -> Operation {
@@ -241,7 +245,7 @@ fn what_cannot_be_sent_is_refused_before_the_run() {
     ];
     for (fields, word) in cases {
         let error = spec("127.0.0.1:9", fields.clone())
-            .plan_with(1)
+            .plan(PlanOptions::with_seed(1))
             .unwrap_err();
         let text = format!("{} {}", error.message, error.remedy);
         assert!(text.contains(word), "{fields}: {text}");

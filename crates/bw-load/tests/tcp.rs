@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::target::Target;
 use bw_load::tcp::{TcpSpec, TcpTarget};
 use bw_model::{Kind, Nanos, Operation};
@@ -28,7 +29,9 @@ fn spec(server: &Server, connections: u32) -> TcpSpec {
 }
 
 fn open(server: &Server, connections: u32) -> TcpTarget {
-    let plan = spec(server, connections).plan().unwrap();
+    let plan = spec(server, connections)
+        .plan(PlanOptions::default())
+        .unwrap();
     plan.open(connections).unwrap()
 }
 
@@ -167,7 +170,7 @@ fn a_server_that_goes_away_gives_errors_and_not_a_hang() {
         timeout_ns: None,
         tls: None,
     };
-    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     drop(accepting.join().unwrap());
     let results = drive(&mut target, &[exchange(0, 10); 3]);
     for result in results {
@@ -186,7 +189,7 @@ fn a_server_s_own_answer_is_counted_and_not_compared() {
     });
     let mut spec = spec(&server, 2);
     spec.receive_bytes = Some(11);
-    let mut target = spec.plan().unwrap().open(2).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(2).unwrap();
     assert_eq!(drive(&mut target, &[exchange(0, 10); 20]), [11; 20]);
 }
 
@@ -220,15 +223,26 @@ fn refused_connections_and_unknown_hosts_are_reported_clearly() {
         timeout_ns: None,
         tls: None,
     };
-    let refused = spec.plan().unwrap().open(1).unwrap_err();
+    let refused = spec
+        .plan(PlanOptions::default())
+        .unwrap()
+        .open(1)
+        .unwrap_err();
     assert_eq!(refused.code, "connect");
     assert!(refused.message.contains("refused"), "{refused}");
     assert!(refused.remedy.contains("start the server"), "{refused}");
     spec.host = "no-such-host.invalid".into();
-    assert_eq!(spec.plan().unwrap_err().code, "host-unknown");
+    assert_eq!(
+        spec.plan(PlanOptions::default()).unwrap_err().code,
+        "host-unknown"
+    );
     spec.host = "127.0.0.1".into();
     assert_eq!(
-        spec.plan().unwrap().open(0).unwrap_err().code,
+        spec.plan(PlanOptions::default())
+            .unwrap()
+            .open(0)
+            .unwrap_err()
+            .code,
         "connections"
     );
 }
@@ -244,7 +258,7 @@ fn a_server_that_stays_silent_costs_each_operation_its_limit_and_no_more() {
         timeout_ns: Some(Nanos(20_000_000)),
         ..spec(&server, 2)
     };
-    let mut target = spec.plan().unwrap().open(2).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(2).unwrap();
     assert_eq!(
         drive(&mut target, &[exchange(0, 8); 6]),
         [-libc::ETIMEDOUT; 6]
@@ -273,7 +287,7 @@ fn an_operation_without_a_connection_has_the_same_limit() {
         timeout_ns: Some(Nanos(20_000_000)),
         ..spec(&server, 1)
     };
-    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     let results = drive(&mut target, &[exchange(0, 8); 2]);
     // On a busy machine the reset may come too late for the first.
     assert!([-libc::ECONNRESET, -libc::ETIMEDOUT].contains(&results[0]));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_load::tcp::{TcpSpec, TcpTarget};
@@ -36,7 +37,7 @@ fn trusting(authority: &Authority) -> Value {
 fn open_http(url: &str, tls: &Value, connections: u32) -> Result<HttpTarget, EngineError> {
     let json = json!({"url": url, "tls": tls, "connections": connections});
     let spec: HttpSpec = serde_json::from_value(json).unwrap();
-    spec.plan()?.open(connections)
+    spec.plan(PlanOptions::default())?.open(connections)
 }
 
 fn open_echo(
@@ -48,7 +49,7 @@ fn open_echo(
     let json = json!({"host": "127.0.0.1", "port": server.address.port(), "tls": tls,
         "connections": connections, "timeout_ns": timeout_ns});
     let spec: TcpSpec = serde_json::from_value(json).unwrap();
-    spec.plan()?.open(connections)
+    spec.plan(PlanOptions::default())?.open(connections)
 }
 
 /// A server of TLS whose connections `serve` handles after their handshakes.
@@ -377,7 +378,7 @@ fn a_request_for_renegotiation_is_refused_and_nothing_hangs() {
     let spec = json!({"host": "127.0.0.1", "port": port, "connections": 1, "receive_bytes": 5,
         "timeout_ns": 20_000_000_000_u64, "tls": trusting(&authority)});
     let spec: TcpSpec = serde_json::from_value(spec).unwrap();
-    let mut target = spec.plan().unwrap().open(1).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     assert_eq!(target.describe().tls.unwrap().version, "TLSv1.2");
     let commands = std::thread::spawn(move || {
         assert!(wait_for(&mut output, &[0, 1, 2, 3, 4, 5, 6, 7]));

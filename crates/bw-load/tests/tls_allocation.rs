@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::tcp::TcpSpec;
 use counting::allocations;
 use network::certificates::{Authority, Validity};
@@ -35,7 +36,7 @@ fn an_operation_allocates_its_two_records() {
     let spec = json!({"host": "127.0.0.1", "port": server.address.port(), "connections": 4,
         "tls": {"ca": authority.file("ca.pem")}});
     let spec: TcpSpec = serde_json::from_value(spec).unwrap();
-    let mut target = spec.plan().unwrap().open(4).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
     let operations = vec![exchange(0, BYTES as u32); OPERATIONS];
     // The session tickets come with the first answers.
     drive(&mut target, &operations[..100]);

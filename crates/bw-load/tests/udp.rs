@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
 use bw_load::target::Target;
 use bw_load::udp::{UdpSpec, UdpTarget};
 use bw_model::{ExchangeAddress, Nanos, Operation};
@@ -30,7 +31,10 @@ fn spec(address: SocketAddr, more: Value) -> UdpSpec {
 
 fn open(address: SocketAddr, more: Value) -> UdpTarget {
     let spec = spec(address, more);
-    spec.plan_with(1).unwrap().open(spec.connections).unwrap()
+    spec.plan(PlanOptions::with_seed(1))
+        .unwrap()
+        .open(spec.connections)
+        .unwrap()
 }
 
 /// Returns the operations of the first payload, with the numbers from 0.
@@ -297,7 +301,9 @@ fn without_answers_every_datagram_is_sent_and_errors_of_the_network_are_counted(
 fn what_cannot_be_sent_or_awaited_is_refused_before_the_run() {
     let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let refused = |more: Value, code: &str, field: &str| {
-        let error = spec(nowhere, more).plan_with(1).unwrap_err();
+        let error = spec(nowhere, more)
+            .plan(PlanOptions::with_seed(1))
+            .unwrap_err();
         let place = error.location.clone().and_then(|location| location.field);
         assert_eq!(
             (error.code, place.as_deref()),
@@ -328,7 +334,10 @@ fn what_cannot_be_sent_or_awaited_is_refused_before_the_run() {
         host: "no-such-host.invalid".into(),
         ..spec(nowhere, json!({}))
     };
-    assert_eq!(unknown.plan_with(1).unwrap_err().code, "host-unknown");
+    assert_eq!(
+        unknown.plan(PlanOptions::with_seed(1)).unwrap_err().code,
+        "host-unknown"
+    );
     let default: UdpSpec =
         serde_json::from_value(json!({"host": "h", "port": 1, "connections": 1})).unwrap();
     assert_eq!(default.timeout_ns, Some(Nanos::SECOND));

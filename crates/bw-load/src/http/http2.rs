@@ -4,62 +4,31 @@
 //! on another one cannot be compared. With https it is agreed on by ALPN; with http it is assumed (prior knowledge).
 //! Sources: RFC 9113 (section 3.3 for prior knowledge, 8.2 for the fields).
 
-use crate::http::request::{HttpSpec, Labelled, PlanOf, Recorded, check_filled, template};
-use crate::net::Network;
+use crate::http::Http2Plan;
+use crate::http::request::{HttpSpec, Labelled, Recorded, check_filled, template};
+use crate::net::plan::{PlanOptions, ServerPlan};
 use crate::net::tls::settings::HTTP_2;
-use crate::recorded::ReadTrace;
 use bw_model::EngineError;
 use bw_protocol::http2::{Http2, Request, Requests};
 use bw_protocol::{Template, Values};
 use http::Method;
 use std::sync::Arc;
 
-/// A server of HTTP/2 as one worker's target.
-pub type Http2Target = Network<Http2>;
-
-/// A plan for HTTP/2.
-pub type Http2Plan = PlanOf<Requests>;
-
-impl Http2Plan {
-    /// Returns a target with `connections` connections, all established.
-    ///
-    /// # Errors
-    /// As [`Network::open`].
-    pub fn open(&self, connections: u32) -> Result<Http2Target, EngineError> {
-        let http = Http2::new(Arc::clone(&self.requests), self.connecting.outstanding());
-        self.connecting.open(http, connections)
-    }
-}
-
 impl HttpSpec {
-    /// Returns the plan for HTTP/2 of a run with this seed: everything checked, the requests made, the host resolved.
+    /// Returns the plan for HTTP/2: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
-    /// As [`HttpSpec::plan_with`]; `header` also for a field that HTTP/2 does not have.
-    pub fn plan_http2(&self, seed: u64) -> Result<Http2Plan, EngineError> {
-        self.plan_http2_of(seed, Vec::new())
-    }
-
-    /// Returns the plan for HTTP/2 of a run whose requests are those of recorded traces, if there are any.
-    ///
-    /// # Errors
-    /// As `plan_http2`.
-    pub(crate) fn plan_http2_of(
-        &self,
-        seed: u64,
-        traces: Vec<ReadTrace>,
-    ) -> Result<Http2Plan, EngineError> {
+    /// As [`HttpSpec::plan`]; `header` also for a field that HTTP/2 does not have.
+    pub fn plan_http2(&self, options: PlanOptions) -> Result<Http2Plan, EngineError> {
         let server = self.server()?;
         let scheme = if server.tls { "https" } else { "http" };
-        let mut recorded = Vec::new();
-        let requests = if !traces.is_empty() {
+        let (requests, recorded) = if !options.traces.is_empty() {
             for (name, value) in &self.headers {
                 check_field(name, value)?;
             }
             let make = |recorded: Recorded<'_>| Ok(recorded_request(recorded, scheme));
-            let (requests, sources) = self.of_traces(&server, traces, make)?;
-            recorded = sources;
-            Requests::of(requests, Values::default())
+            let (requests, recorded) = self.of_traces(&server, options.traces, make)?;
+            (Requests::of(requests, Values::default()), recorded)
         } else if self.requests.is_empty() {
             let parts = self.parts(&server)?;
             for (name, value) in &parts.fields {
@@ -67,13 +36,17 @@ impl HttpSpec {
             }
             let fields = |path: &String| fields_of(&parts.method, scheme, path, &parts.fields);
             let requests: Vec<_> = parts.paths.iter().map(fields).collect();
-            Requests::new(&requests, self.body_bytes, parts.is_head)
+            let requests = Requests::new(&requests, self.body_bytes, parts.is_head);
+            (requests, Vec::new())
         } else {
             let make = |labelled: Labelled, values: &Values| request(labelled, scheme, values);
-            let (requests, values) = self.labelled(&server, seed, make)?;
-            Requests::of(requests, values)
+            let (requests, values) = self.labelled(&server, &options, make)?;
+            (Requests::of(requests, values), Vec::new())
         };
-        self.plan_for(&server, HTTP_2, requests, recorded)
+        let (count, requests) = (requests.count(), Arc::new(requests));
+        let http = move |outstanding| Http2::new(Arc::clone(&requests), outstanding);
+        let plan = ServerPlan::new("http", self.connecting_to(&server, HTTP_2)?, http);
+        Ok(self.described(plan.with_recorded(recorded), "2", count))
     }
 }
 

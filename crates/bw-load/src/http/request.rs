@@ -1,15 +1,17 @@
 //! The HTTP target's specification, its checks, and the bytes of its requests of HTTP/1.1.
 
+use crate::http::HttpPlan;
 use crate::labels::too_many;
+use crate::net::plan::{PlanOptions, ServerPlan};
 use crate::net::spec::{Connecting, server_spec};
 use crate::net::tls::settings::HTTP_1_1;
 use crate::recorded::{ReadTrace, RecordedSource};
 use base64::Engine;
 use bw_model::{EngineError, ExchangeAddress};
 use bw_protocol::check::{Check, Needle};
-use bw_protocol::http1::{Body, Request, Requests};
+use bw_protocol::http1::{Body, Http1, Request, Requests};
 use bw_protocol::values::ValueSpec;
-use bw_protocol::{Template, Values};
+use bw_protocol::{Protocol, Template, Values};
 use bw_trace::requests::RecordedRequest;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Uri};
@@ -133,38 +135,6 @@ fn get() -> String {
     "GET".into()
 }
 
-/// A checked spec with a resolved name and requests of one version of HTTP: every worker opens its own target from it.
-#[derive(Clone, Debug)]
-pub struct PlanOf<R> {
-    pub(super) connecting: Connecting,
-    pub(super) requests: Arc<R>,
-    labels: Vec<String>,
-    recorded: Vec<RecordedSource>,
-}
-
-/// A plan for HTTP/1.1.
-pub type HttpPlan = PlanOf<Requests>;
-
-impl<R> PlanOf<R> {
-    /// Returns the traces whose requests it has.
-    #[must_use]
-    pub(crate) fn recorded(&self) -> &[RecordedSource] {
-        &self.recorded
-    }
-
-    /// Returns the requests, which all workers share.
-    #[must_use]
-    pub(crate) fn requests(&self) -> &R {
-        &self.requests
-    }
-
-    /// Returns the label of each request; empty if they have none.
-    #[must_use]
-    pub(crate) fn labels(&self) -> &[String] {
-        &self.labels
-    }
-}
-
 /// The parts of a URL.
 pub(super) struct ParsedUrl {
     /// Whether it is https.
@@ -177,68 +147,54 @@ pub(super) struct ParsedUrl {
 }
 
 impl HttpSpec {
-    /// Returns the plan for HTTP/1.1 of a run with the seed 0: see [`plan_with`](Self::plan_with).
+    /// Returns the plan for HTTP/1.1: everything checked, the requests made, the host resolved.
     ///
     /// # Errors
-    /// As `plan_with`.
-    pub fn plan(&self) -> Result<HttpPlan, EngineError> {
-        self.plan_with(0)
-    }
-
-    /// Returns the plan for HTTP/1.1 of a run with this seed: everything checked, the requests made, the host resolved.
-    ///
-    /// # Errors
-    /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as [`Connecting::to`] and
+    /// `url`, `method`, `path`, `header`, `values`, `request`: bad input; and as
+    /// [`Connecting::to`](crate::net::spec::Connecting::to) and
     /// [`TlsSpec::settings`](crate::net::tls::settings::TlsSpec::settings).
-    pub fn plan_with(&self, seed: u64) -> Result<HttpPlan, EngineError> {
-        self.plan_of(seed, Vec::new())
-    }
-
-    /// Returns the plan of a run whose requests are those of recorded traces, if there are any.
-    ///
-    /// # Errors
-    /// As `plan_with`.
-    pub(crate) fn plan_of(
-        &self,
-        seed: u64,
-        traces: Vec<ReadTrace>,
-    ) -> Result<HttpPlan, EngineError> {
+    pub fn plan(&self, options: PlanOptions) -> Result<HttpPlan, EngineError> {
         let server = self.server()?;
-        let mut recorded = Vec::new();
-        let requests = if !traces.is_empty() {
-            let (requests, sources) = self.of_traces(&server, traces, recorded_request)?;
-            recorded = sources;
-            Requests::of(requests, Values::default())
+        let (requests, recorded) = if !options.traces.is_empty() {
+            let (requests, recorded) = self.of_traces(&server, options.traces, recorded_request)?;
+            (Requests::of(requests, Values::default()), recorded)
         } else if self.requests.is_empty() {
-            self.unlabelled(&server)?
+            (self.unlabelled(&server)?, Vec::new())
         } else {
-            let (requests, values) = self.labelled(&server, seed, request)?;
-            Requests::of(requests, values)
+            let (requests, values) = self.labelled(&server, &options, request)?;
+            (Requests::of(requests, values), Vec::new())
         };
-        self.plan_for(&server, HTTP_1_1, requests, recorded)
+        let (count, requests) = (requests.count(), Arc::new(requests));
+        let http = move |outstanding| Http1::new(Arc::clone(&requests), outstanding);
+        let plan = ServerPlan::new("http", self.connecting_to(&server, HTTP_1_1)?, http);
+        Ok(self.described(plan.with_recorded(recorded), "1.1", count))
     }
 
-    /// Returns the plan with these requests; `version`: the name in ALPN of their version of HTTP.
-    pub(super) fn plan_for<R>(
+    /// Returns where and how connections are made; `version`: the name in ALPN of the version of HTTP.
+    pub(super) fn connecting_to(
         &self,
         server: &ParsedUrl,
         version: &'static str,
-        requests: R,
-        recorded: Vec<RecordedSource>,
-    ) -> Result<PlanOf<R>, EngineError> {
+    ) -> Result<Connecting, EngineError> {
         let tls = if server.tls {
             let tls = self.tls.clone().unwrap_or_default();
             Some(tls.settings(&server.host, Some(version))?)
         } else {
             None
         };
+        self.connecting(&server.host, server.port, tls)
+    }
+
+    /// Returns the plan with its version of HTTP and its number of requests.
+    pub(super) fn described<P: Protocol>(
+        &self,
+        plan: ServerPlan<P>,
+        version: &str,
+        count: usize,
+    ) -> ServerPlan<P> {
         let labels = self.requests.iter().map(|request| request.label.clone());
-        Ok(PlanOf {
-            connecting: self.connecting(&server.host, server.port, tls)?,
-            requests: Arc::new(requests),
-            labels: labels.collect(),
-            recorded,
-        })
+        plan.with_requests(count, labels.collect())
+            .about("http", version)
     }
 
     /// Returns the requests of recorded traces, each made by `make`, and the traces with the places of their requests.
@@ -353,7 +309,7 @@ impl HttpSpec {
     pub(super) fn labelled<R>(
         &self,
         server: &ParsedUrl,
-        seed: u64,
+        options: &PlanOptions,
         make: impl Fn(Labelled, &Values) -> Result<R, EngineError>,
     ) -> Result<(Vec<R>, Values), EngineError> {
         let refused = |what: &str, remedy: &str| {
@@ -375,9 +331,7 @@ impl HttpSpec {
                 "give them to the requests",
             );
         }
-        let values = Values::new(&self.values, seed).map_err(|message| {
-            EngineError::request("values", message, "correct the value").about("target.values")
-        })?;
+        let values = options.values(&self.values)?;
         let one = |(place, spec): (usize, &RequestSpec)| {
             let made = self.label(server, spec, &values);
             let made = made.and_then(|labelled| make(labelled, &values));
@@ -648,7 +602,7 @@ fn has_body(method: &Method) -> bool {
 
 fn has_field(fields: &[(String, String)], name: &str) -> bool {
     let mut names = fields.iter().map(|(name, _)| name);
-    names.any(|said| said.eq_ignore_ascii_case(name))
+    names.any(|other| other.eq_ignore_ascii_case(name))
 }
 
 fn put(fields: &mut String, name: &str, value: &str) {

@@ -1,7 +1,7 @@
 //! What the specifications of all servers have in common: the fields of their connections, and what is made of them.
 //!
 //! Decision: a macro adds the fields to each spec. Rejected: a struct of their own with `serde(flatten)`, whose errors about
-//! an unknown field do not list the known ones.
+//! an unknown field do not list the known ones. UDP has three of the fields, with another time limit, and writes them out.
 
 use crate::net::connection::{ConnectionOptions, Endpoint};
 use crate::net::tls::settings::TlsSettings;
@@ -94,6 +94,20 @@ impl Connecting {
     ) -> Result<Self, EngineError> {
         let options = options.checked()?;
         let endpoint = Endpoint::find(host, port, unix_socket)?.with_tls(tls);
+        Ok(Self { endpoint, options })
+    }
+
+    /// Returns how to send datagrams to a host's port.
+    ///
+    /// # Errors
+    /// As [`ConnectionOptions::checked`] and [`Endpoint::resolve`].
+    pub(crate) fn datagrams(
+        host: &str,
+        port: u16,
+        options: ConnectionOptions,
+    ) -> Result<Self, EngineError> {
+        let options = options.checked()?;
+        let endpoint = Endpoint::resolve(host, port)?.with_datagrams();
         Ok(Self { endpoint, options })
     }
 
