@@ -113,6 +113,14 @@ impl Needle {
 }
 
 impl Check {
+    /// Reads the next piece of a response's body, without its codings and frames.
+    #[inline]
+    pub fn read(&self, matched: &mut Matched, piece: &[u8]) {
+        if let Some(needle) = &self.contains {
+            needle.read(matched, piece);
+        }
+    }
+
     /// Returns whether an error status is the expected or the recorded one.
     #[must_use]
     pub fn accepts_error(&self, status: u16) -> bool {

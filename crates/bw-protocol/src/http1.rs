@@ -16,10 +16,11 @@
 mod chunked;
 pub mod response;
 
-use crate::check::{Check, FIRST_ERROR, Matched, StatusClasses};
+use crate::check::{Check, FIRST_ERROR, Matched};
+use crate::exchanges::Exchanges;
 use crate::http1::response::{ParseProgress, Response};
 use crate::values::put_integer;
-use crate::{End, MeasuredPart, Outgoing, Protocol, RESEND, SessionState, Template, Values};
+use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Nanos, Operation};
 use bw_record::errno::HTTP_STATUS;
 use std::collections::VecDeque;
@@ -128,30 +129,13 @@ impl Requests {
 
 /// The protocol.
 #[derive(Clone, Debug)]
-pub struct Http1 {
-    requests: Arc<Requests>,
-    outstanding: u32,
-    measured: MeasuredPart,
-    statuses: StatusClasses,
-}
+pub struct Http1(Exchanges<Requests>);
 
 impl Http1 {
     /// Returns the protocol with at most `outstanding` requests in progress on a connection.
     #[must_use]
     pub fn new(requests: Arc<Requests>, outstanding: u32) -> Self {
-        Self {
-            requests,
-            outstanding,
-            measured: MeasuredPart::default(),
-            statuses: StatusClasses::default(),
-        }
-    }
-
-    /// Counts the complete response of a request, unless it belongs to the warm-up.
-    fn count(&self, session: &Http1Session, pending: &Pending) {
-        if pending.is_measured {
-            self.statuses.count(session.response.status());
-        }
+        Self(Exchanges::new(requests, outstanding))
     }
 }
 
@@ -211,7 +195,7 @@ impl Protocol for Http1 {
 
     fn session(&self) -> Http1Session {
         Http1Session {
-            pending: VecDeque::with_capacity(self.outstanding as usize),
+            pending: VecDeque::with_capacity(self.0.outstanding as usize),
             response: Response::new(),
             matched: Matched::default(),
             scratch: Vec::new(),
@@ -232,7 +216,8 @@ impl Protocol for Http1 {
             return 0;
         }
         // At most `outstanding` are pending.
-        self.outstanding
+        self.0
+            .outstanding
             .saturating_sub(session.pending.len() as u32)
     }
 
@@ -244,7 +229,7 @@ impl Protocol for Http1 {
         out: &mut Outgoing,
     ) -> Result<(), i32> {
         let address = ExchangeAddress::unpack(operation.offset);
-        let requests = &*self.requests;
+        let requests = &*self.0.requests;
         let request = requests.requests.get(address.request as usize);
         let request = request.ok_or(-libc::EINVAL)?;
         requests.put(request, address.number, &mut session.scratch, out);
@@ -255,7 +240,7 @@ impl Protocol for Http1 {
             slot,
             request: address.request,
             end: out.put_bytes(),
-            is_measured: self.measured.has(operation),
+            is_measured: self.0.is_measured(operation),
         });
         Ok(())
     }
@@ -277,21 +262,18 @@ impl Protocol for Http1 {
                 return SessionState::Failed(-libc::EPROTO);
             };
             let Pending { slot, end, .. } = pending;
-            let request = &self.requests.requests[pending.request as usize];
-            let needle = request.check.contains.as_ref();
+            let request = &self.0.requests.requests[pending.request as usize];
             let matched = &mut session.matched;
-            let progress = session.response.receive_with(bytes, |piece| {
-                if let Some(needle) = needle {
-                    needle.read(matched, piece);
-                }
-            });
+            let progress = session
+                .response
+                .receive_with(bytes, |piece| request.check.read(matched, piece));
             let used = match progress {
                 ParseProgress::More => break,
                 ParseProgress::Complete { used } => used,
                 ParseProgress::Malformed => return SessionState::Failed(-libc::EPROTO),
             };
             session.pending.pop_front();
-            self.count(session, &pending);
+            self.0.count(session.response.status(), pending.is_measured);
             let result = session.result(request);
             ends.push(End { slot, result });
             // A response that comes before the whole request was written makes the connection unusable.
@@ -301,7 +283,7 @@ impl Protocol for Http1 {
                 break;
             }
             if let Some(next) = session.pending.front() {
-                let next = &self.requests.requests[next.request as usize];
+                let next = &self.0.requests.requests[next.request as usize];
                 session.expect(next);
             }
             bytes = &bytes[used..];
@@ -313,8 +295,8 @@ impl Protocol for Http1 {
         if session.response.close()
             && let Some(pending) = session.pending.pop_front()
         {
-            self.count(session, &pending);
-            let result = session.result(&self.requests.requests[pending.request as usize]);
+            self.0.count(session.response.status(), pending.is_measured);
+            let result = session.result(&self.0.requests.requests[pending.request as usize]);
             let slot = pending.slot;
             ends.push(End { slot, result });
             session.end_all(RESEND, ends);
@@ -327,10 +309,10 @@ impl Protocol for Http1 {
     }
 
     fn measure_from(&mut self, from: Nanos) {
-        self.measured.set_start(from);
+        self.0.measure_from(from);
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {
-        Some(self.statuses.counts())
+        Some(self.0.statuses())
     }
 }

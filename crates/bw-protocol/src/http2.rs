@@ -30,49 +30,35 @@ mod stream;
 pub use crate::http2::request::{Request, Requests};
 pub use crate::http2::session::Http2Session;
 
-use crate::check::{Matched, StatusClasses};
-use crate::http2::frame::put_frame;
-use crate::http2::request::put_block;
-use crate::http2::session::{Broken, put_reset, put_window_update};
+use crate::check::Matched;
+use crate::exchanges::Exchanges;
+use crate::http2::frame::{BLOCK_BYTES, Broken, WINDOW, put_frame, put_reset, put_window_update};
+use crate::http2::request::{Sending, put_block};
 use crate::http2::stream::Stream;
-use crate::{End, MeasuredPart, Outgoing, Protocol, SessionState};
+use crate::{End, Outgoing, Protocol, SessionState};
 use bw_model::{ExchangeAddress, Nanos, Operation};
 use std::sync::Arc;
 
-/// The window of each connection and of each stream for what is received [bytes]: that of h2load. It is opened again
-/// when half of it is used.
-const WINDOW: u32 = (1 << 30) - 1;
-/// Maximum size of a response's header block [bytes], encoded or not.
-const BLOCK_BYTES: u32 = 64 * 1024;
 /// Result of an operation whose header list is larger than the server allows.
 const TOO_LONG: i32 = -libc::EMSGSIZE;
 
 /// The protocol.
 #[derive(Clone, Debug)]
-pub struct Http2 {
-    requests: Arc<Requests>,
-    outstanding: u32,
-    measured: MeasuredPart,
-    statuses: StatusClasses,
-}
+pub struct Http2(Exchanges<Requests>);
 
 impl Http2 {
     /// Returns the protocol with at most `outstanding` streams at a time on a connection.
     #[must_use]
     pub fn new(requests: Arc<Requests>, outstanding: u32) -> Self {
-        Self {
-            requests,
-            outstanding,
-            measured: MeasuredPart::default(),
-            statuses: StatusClasses::default(),
-        }
+        Self(Exchanges::new(requests, outstanding))
     }
 }
+
 impl Protocol for Http2 {
     type Session = Http2Session;
 
     fn session(&self) -> Http2Session {
-        Http2Session::new(self.outstanding)
+        Http2Session::new(self.0.outstanding)
     }
 
     fn open(&self, session: &mut Http2Session, out: &mut Outgoing) -> SessionState {
@@ -97,7 +83,7 @@ impl Protocol for Http2 {
         if session.state() != SessionState::Ready {
             return 0;
         }
-        let most = self.outstanding.min(session.settings.streams);
+        let most = self.0.outstanding.min(session.settings.streams);
         // At most `outstanding` are in progress.
         most.saturating_sub(session.streams.count())
     }
@@ -110,8 +96,8 @@ impl Protocol for Http2 {
         out: &mut Outgoing,
     ) -> Result<(), i32> {
         let ExchangeAddress { request, number } = ExchangeAddress::unpack(operation.offset);
-        let encoded = self.requests.get(request).ok_or(-libc::EINVAL)?;
-        let values = &self.requests.values;
+        let encoded = self.0.requests.get(request).ok_or(-libc::EINVAL)?;
+        let values = &self.0.requests.values;
         let id = session.streams.next_id;
         let unsent = encoded.body_bytes(id, values, number, &mut session.filled);
         let (block, list_bytes) = encoded.block(values, number, unsent, &mut session.scratch);
@@ -121,26 +107,28 @@ impl Protocol for Http2 {
         let resize = std::mem::take(&mut session.resize);
         put_block(id, block, resize, unsent == 0, out);
         session.streams.begin(Stream {
-            id,
+            sending: Sending {
+                stream: id,
+                request,
+                number,
+                unsent,
+            },
             slot,
-            request,
-            number,
             head_end: out.put_bytes(),
-            unsent,
             window: session.streams.first_window,
             status: 0,
             expected: None,
             body_bytes: 0,
             matched: Matched::default(),
             used: 0,
-            is_measured: self.measured.has(operation),
+            is_measured: self.0.is_measured(operation),
         });
-        session.put_bodies(&self.requests, out);
+        session.put_bodies(&self.0.requests, out);
         Ok(())
     }
 
     fn more(&self, session: &mut Http2Session, out: &mut Outgoing) {
-        session.put_bodies(&self.requests, out);
+        session.put_bodies(&self.0.requests, out);
     }
 
     fn sent(&self, session: &mut Http2Session, _ends: &mut Vec<End>) -> SessionState {
@@ -155,9 +143,9 @@ impl Protocol for Http2 {
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> SessionState {
-        match session.read(bytes, self, out, ends) {
+        match session.read(bytes, &self.0, out, ends) {
             Ok(()) => {
-                session.put_bodies(&self.requests, out);
+                session.put_bodies(&self.0.requests, out);
                 session.state()
             }
             Err(Broken) => SessionState::Failed(-libc::EPROTO),
@@ -177,7 +165,7 @@ impl Protocol for Http2 {
             // The server takes nothing any more: what would be put behind it would only grow.
             return false;
         }
-        put_reset(stream.id, frame::CANCEL, out);
+        put_reset(stream.sending.stream, frame::CANCEL, out);
         true
     }
 
@@ -190,11 +178,11 @@ impl Protocol for Http2 {
     }
 
     fn measure_from(&mut self, from: Nanos) {
-        self.measured.set_start(from);
+        self.0.measure_from(from);
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {
-        Some(self.statuses.counts())
+        Some(self.0.statuses())
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod check;
 pub mod datagram;
 pub mod echo;
+mod exchanges;
 pub mod http1;
 pub mod http2;
 mod measured;

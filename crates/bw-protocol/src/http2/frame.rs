@@ -8,6 +8,11 @@ pub(super) const HEAD_BYTES: usize = 9;
 pub(super) const FRAME_BYTES: u32 = 16_384;
 /// The window of a connection and of a stream before anything is said about it [bytes].
 pub(super) const FIRST_WINDOW: u32 = 65_535;
+/// The window of each connection and of each stream for what is received [bytes]: that of h2load. It is opened again
+/// when half of it is used.
+pub(super) const WINDOW: u32 = (1 << 30) - 1;
+/// Maximum size of a response's header block [bytes], encoded or not.
+pub(super) const BLOCK_BYTES: u32 = 64 * 1024;
 /// What a client sends first.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The largest window, and the largest id of a stream.
@@ -67,6 +72,10 @@ pub(super) fn error_name(code: u32) -> &'static str {
     NAMES.get(code as usize).copied().unwrap_or("unknown")
 }
 
+/// The server's bytes break the rules in a way that ends the connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broken;
+
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHead {
@@ -114,4 +123,12 @@ pub(super) fn put_frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &
 /// Returns the number in the first four bytes of a payload that has them.
 pub(super) fn number(payload: &[u8]) -> Option<u32> {
     payload.first_chunk().copied().map(u32::from_be_bytes)
+}
+
+pub(super) fn put_reset(stream: u32, code: u32, out: &mut Outgoing) {
+    put_frame(RST_STREAM, 0, stream, &code.to_be_bytes(), out);
+}
+
+pub(super) fn put_window_update(stream: u32, bytes: u32, out: &mut Outgoing) {
+    put_frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes(), out);
 }

@@ -2,7 +2,6 @@
 
 use super::frame::{self, FrameHead, put_frame};
 use super::hpack;
-use super::stream::Stream;
 use crate::check::Check;
 use crate::http1::Body;
 use crate::values::put_integer;
@@ -182,33 +181,45 @@ impl Requests {
         self.requests.get(index as usize)
     }
 
-    /// Returns the request of a stream.
-    pub(super) fn of_stream(&self, stream: &Stream) -> &EncodedRequest {
-        &self.requests[stream.request as usize]
+    /// Returns the request that is sent.
+    pub(super) fn sent(&self, sending: &Sending) -> &EncodedRequest {
+        &self.requests[sending.request as usize]
     }
 
-    /// Puts the next `length` bytes of the body of a stream.
+    /// Puts the next `length` bytes of the body of what is sent.
     pub(super) fn put_body(
         &self,
-        stream: &Stream,
+        sending: &Sending,
         length: u32,
         filled: &mut FilledBody,
         out: &mut Outgoing,
     ) {
         // What is unsent is at its end.
-        let begin = |bytes: usize| bytes - stream.unsent as usize;
-        match &self.of_stream(stream).body {
+        let begin = |bytes: usize| bytes - sending.unsent as usize;
+        match &self.sent(sending).body {
             Body::Filler(_) => out.put_pattern(&self.filler, 0, length.into()),
             Body::Bytes(bytes) => out.put_pattern(bytes, begin(bytes.len()) as u64, length.into()),
             Body::Template(template) => {
-                if filled.stream != stream.id {
-                    filled.fill(stream.id, template, &self.values, stream.number);
+                if filled.stream != sending.stream {
+                    filled.fill(sending.stream, template, &self.values, sending.number);
                 }
                 let rest = &filled.bytes[begin(filled.bytes.len())..];
                 out.put(&rest[..length as usize]);
             }
         }
     }
+}
+
+/// A request that a stream sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    /// The id of the stream.
+    pub(super) stream: u32,
+    /// The index of the request, and the number that its values have.
+    pub(super) request: u32,
+    pub(super) number: u64,
+    /// The part of its body that was not put [bytes].
+    pub(super) unsent: u64,
 }
 
 /// The bytes of the last body that was made of a template.

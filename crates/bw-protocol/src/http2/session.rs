@@ -3,11 +3,13 @@
 //! A server can make a client work without end: header blocks in many frames, and frames that demand answers. Both are
 //! bounded ([`CONTINUATIONS`], [`ANSWERS`]); one that exceeds them is given up.
 
-use super::frame::{self, FrameHead, put_frame};
+use super::frame::{
+    self, BLOCK_BYTES, Broken, FrameHead, WINDOW, put_frame, put_reset, put_window_update,
+};
 use super::hpack::{Decoder, Fields};
 use super::request::{FilledBody, Requests, Scratch};
 use super::stream::Streams;
-use super::{BLOCK_BYTES, Http2, WINDOW};
+use crate::exchanges::Exchanges;
 use crate::{End, Outgoing, RESEND, SessionState};
 
 /// Maximum number of frames that continue a header block; four are enough for the largest one.
@@ -41,9 +43,6 @@ impl ServerSettings {
         list_bytes: u64::MAX,
     };
 }
-/// The server's bytes break the rules in a way that ends the connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Broken;
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Http2Session {
@@ -126,17 +125,21 @@ impl Http2Session {
     }
 
     /// Ends a stream whose response is complete.
-    fn complete(&mut self, id: u32, http: &Http2, out: &mut Outgoing, ends: &mut Vec<End>) {
+    fn complete(
+        &mut self,
+        id: u32,
+        http: &Exchanges<Requests>,
+        out: &mut Outgoing,
+        ends: &mut Vec<End>,
+    ) {
         let Some(stream) = self.streams.remove(id) else {
             return;
         };
-        if stream.unsent > 0 {
-            put_reset(stream.id, frame::CANCEL, out);
+        if stream.sending.unsent > 0 {
+            put_reset(stream.sending.stream, frame::CANCEL, out);
         }
-        if stream.is_measured {
-            http.statuses.count(stream.status);
-        }
-        ends.push(stream.end(stream.result(http.requests.of_stream(&stream))));
+        http.count(stream.status, stream.is_measured);
+        ends.push(stream.end(stream.result(http.requests.sent(&stream.sending))));
     }
 
     /// Resets a stream whose frames break the rules.
@@ -175,7 +178,7 @@ impl Http2Session {
         &mut self,
         head: FrameHead,
         payload: &[u8],
-        http: &Http2,
+        http: &Exchanges<Requests>,
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> Result<(), Broken> {
@@ -198,7 +201,7 @@ impl Http2Session {
         &mut self,
         head: FrameHead,
         payload: &[u8],
-        http: &Http2,
+        http: &Exchanges<Requests>,
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> Result<(), Broken> {
@@ -223,7 +226,7 @@ impl Http2Session {
         &mut self,
         head: FrameHead,
         payload: &[u8],
-        http: &Http2,
+        http: &Exchanges<Requests>,
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> Result<(), Broken> {
@@ -297,9 +300,7 @@ impl Http2Session {
         let Some(stream) = self.streams.find(head.stream) else {
             return;
         };
-        let Some(needle) = &requests.of_stream(stream).check.contains else {
-            return;
-        };
+        let check = &requests.sent(&stream.sending).check;
         // The length of the padding is before the content, and the padding behind it.
         let (before, padding) = if head.has(frame::PADDED) {
             (1, u32::from(self.first_byte))
@@ -310,14 +311,14 @@ impl Http2Session {
         let begin = u32::saturating_sub(before, read) as usize;
         let end = (head.length.saturating_sub(padding)).saturating_sub(read) as usize;
         if let Some(content) = piece.get(begin..end.min(piece.len())) {
-            needle.read(&mut stream.matched, content);
+            check.read(&mut stream.matched, content);
         }
     }
 
     fn take_data(
         &mut self,
         head: FrameHead,
-        http: &Http2,
+        http: &Exchanges<Requests>,
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> Result<(), Broken> {
@@ -346,7 +347,7 @@ impl Http2Session {
         }
         stream.used += head.length;
         if stream.used > WINDOW / 2 {
-            put_window_update(stream.id, std::mem::take(&mut stream.used), out);
+            put_window_update(stream.sending.stream, std::mem::take(&mut stream.used), out);
         }
         Ok(())
     }
@@ -356,7 +357,7 @@ impl Http2Session {
         &mut self,
         begun: BegunBlock,
         block: &[u8],
-        http: &Http2,
+        http: &Exchanges<Requests>,
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> Result<(), Broken> {
@@ -465,7 +466,7 @@ impl Http2Session {
     pub(super) fn read(
         &mut self,
         mut bytes: &[u8],
-        http: &Http2,
+        http: &Exchanges<Requests>,
         out: &mut Outgoing,
         ends: &mut Vec<End>,
     ) -> Result<(), Broken> {
@@ -531,13 +532,6 @@ fn unpadded(head: FrameHead, payload: &[u8]) -> Option<&[u8]> {
     rest.get(..rest.len().checked_sub(padding.into())?)
 }
 
-pub(super) fn put_reset(stream: u32, code: u32, out: &mut Outgoing) {
-    put_frame(frame::RST_STREAM, 0, stream, &code.to_be_bytes(), out);
-}
-
-pub(super) fn put_window_update(stream: u32, bytes: u32, out: &mut Outgoing) {
-    put_frame(frame::WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes(), out);
-}
 /// Returns whether the payload of such a frame is not stored.
 fn is_dropped(kind: u8) -> bool {
     kind == frame::DATA || kind == 2 || kind > frame::CONTINUATION

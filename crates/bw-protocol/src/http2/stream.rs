@@ -1,8 +1,7 @@
 //! The streams of a connection, and how much of their bodies the server accepts.
 
-use super::frame::{self, FrameHead};
-use super::request::{EncodedRequest, FilledBody, Requests};
-use super::session::Broken;
+use super::frame::{self, Broken, FrameHead};
+use super::request::{EncodedRequest, FilledBody, Requests, Sending};
 use crate::check::Matched;
 use crate::{End, Outgoing};
 use std::collections::VecDeque;
@@ -13,16 +12,11 @@ const UNSENT_BYTES: u64 = 64 * 1024;
 /// A stream whose response is not whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    pub(super) id: u32,
+    pub(super) sending: Sending,
     pub(super) slot: u32,
-    /// The index of its request, and the number that its values have.
-    pub(super) request: u32,
-    pub(super) number: u64,
     /// How many bytes were put with its head and before it.
     pub(super) head_end: u64,
-    /// The part of its body that was not put [bytes].
-    pub(super) unsent: u64,
-    /// How much of it the server accepts now [bytes]; a change of its settings can make it negative.
+    /// How much of the request's body the server accepts now [bytes]; a change of its settings can make it negative.
     pub(super) window: i64,
     /// The status of the final response; 0: it has not arrived.
     pub(super) status: u16,
@@ -102,15 +96,18 @@ impl Streams {
     /// Adds a stream with the next id.
     pub(super) fn begin(&mut self, stream: Stream) {
         self.next_id += 2;
-        self.sending += u32::from(stream.unsent > 0);
+        self.sending += u32::from(stream.sending.unsent > 0);
         self.list.push_back(stream);
     }
 
     fn place(&self, id: u32) -> Option<usize> {
         // Most responses come in the order of their requests.
         match self.list.front() {
-            Some(first) if first.id == id => Some(0),
-            _ => self.list.binary_search_by_key(&id, |one| one.id).ok(),
+            Some(first) if first.sending.stream == id => Some(0),
+            _ => self
+                .list
+                .binary_search_by_key(&id, |one| one.sending.stream)
+                .ok(),
         }
     }
 
@@ -144,13 +141,15 @@ impl Streams {
 
     /// Removes the first stream whose id is above this one.
     pub(super) fn remove_above(&mut self, last: u32) -> Option<Stream> {
-        let place = self.list.partition_point(|stream| stream.id <= last);
+        let place = self
+            .list
+            .partition_point(|stream| stream.sending.stream <= last);
         self.remove_at(place)
     }
 
     fn remove_at(&mut self, place: usize) -> Option<Stream> {
         let stream = self.list.remove(place)?;
-        self.sending -= u32::from(stream.unsent > 0);
+        self.sending -= u32::from(stream.sending.unsent > 0);
         Some(stream)
     }
 
@@ -200,7 +199,7 @@ impl Streams {
             return;
         }
         for stream in &mut self.list {
-            while stream.unsent > 0 {
+            while stream.sending.unsent > 0 {
                 if self.window <= 0 || out.put_bytes() - out.written_bytes() >= UNSENT_BYTES {
                     return;
                 }
@@ -212,17 +211,17 @@ impl Streams {
                     break;
                 };
                 // At most FRAME_BYTES.
-                let length = accepted.min(stream.unsent) as u32;
-                let is_last = u64::from(length) == stream.unsent;
+                let length = accepted.min(stream.sending.unsent) as u32;
+                let is_last = u64::from(length) == stream.sending.unsent;
                 let head = FrameHead {
                     length,
                     kind: frame::DATA,
                     flags: if is_last { frame::END_STREAM } else { 0 },
-                    stream: stream.id,
+                    stream: stream.sending.stream,
                 };
                 head.put(out);
-                requests.put_body(stream, length, filled, out);
-                stream.unsent -= u64::from(length);
+                requests.put_body(&stream.sending, length, filled, out);
+                stream.sending.unsent -= u64::from(length);
                 stream.window -= i64::from(length);
                 self.window -= i64::from(length);
                 self.sending -= u32::from(is_last);
