@@ -285,6 +285,17 @@ def test_the_best_of_a_metric_that_is_better_high_is_the_highest() -> None:
     assert best.test == "b"
 
 
+def test_arms_have_the_ratio_of_their_comparison_alone() -> None:
+    """That of the blocks is another than that of two independent means."""
+    both = [input_of("a"), input_of("b", tuple(v / 2 for v in STEADY))]
+    assert answer_of(both).tests[1].relative is not None
+    arms = [
+        msgspec.structs.replace(one, arm=ComparisonArm("c", place, ("a", "b")))
+        for place, one in enumerate(both)
+    ]
+    assert answer_of(arms).tests[1].relative is None
+
+
 def test_an_arm_of_a_comparison_is_no_best_test() -> None:
     arm = msgspec.structs.replace(
         input_of("arm", tuple(v / 2 for v in STEADY)), arm=ComparisonArm("c", 0, ("arm", "other"))

@@ -115,7 +115,8 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Of the metric's values; None without any."""
     maximum: float | None
     relative: Estimate | None
-    """Ratio to the reference; None for the reference itself, and where there is no ratio."""
+    """Ratio to the reference; None for the reference itself, where there is no ratio, and for arms
+    of comparisons, which have their own."""
     others: tuple[MetricAnswer, ...]
     trials: int
     """Completed trials, without warm-up trials."""
@@ -272,7 +273,13 @@ def answer_of(
     labels = _labels(inputs)
     reference = _reference(inputs, figures, baseline)
     tests = tuple(
-        _test_answer(one, figure, names, (status, detail), _ratio(figures, place, reference))
+        _test_answer(
+            one,
+            figure,
+            names,
+            (status, detail),
+            None if one.arm is not None else _ratio(figures, place, reference),
+        )
         for place, (one, figure, names) in enumerate(zip(inputs, figures, labels, strict=True))
     )
     named = [
