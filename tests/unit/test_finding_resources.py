@@ -195,6 +195,11 @@ FLOOD = KernelMessage(1.5, 6, "TCP: request_sock_TCP: Possible SYN flooding on p
     [
         (use(kernel=(FLOOD,), tasks=(task("wrk", 0.5),)), Severity.SERIOUS),
         (use(kernel=(FLOOD,), cpu=cpu(0.5, target=0.2)), Severity.SERIOUS),
+        (use(kernel=(FLOOD,), tasks=(task("wrk", 0.5),), losses=OwnLosses()), Severity.NOTE),
+        (
+            use(kernel=(FLOOD,), tasks=(task("wrk", 0.5),), losses=OwnLosses(listen_drops=3)),
+            Severity.SERIOUS,
+        ),
         (use(kernel=(KernelMessage(1.5, 6, "EXT4-fs error"),)), Severity.SERIOUS),
     ],
 )

@@ -98,6 +98,7 @@ _KINDS_OF_TROUBLE: tuple[tuple[str, str], ...] = (
 )
 """Known words of messages about trouble, and what to do; the first that a message has counts."""
 _TROUBLE = re.compile("|".join(words for words, _ in _KINDS_OF_TROUBLE), re.IGNORECASE)
+_FLOOD = re.compile(r"SYN flooding", re.IGNORECASE)
 _NETWORK_LOAD = re.compile(r"SYN flooding|table full|link is not ready", re.IGNORECASE)
 """Messages about network traffic or an interface, which may be that of another program."""
 _OF_INTERFACE = re.compile(_INTERFACE_DOWN, re.IGNORECASE)
@@ -164,7 +165,7 @@ def _concerns(text: str, use: ResourceUse) -> bool:
         words = set(_WORD.findall(text))
         return uses_network(use) and any(net.name in words for net in use.networks)
     if _NETWORK_LOAD.search(text):
-        return uses_network(use)
+        return uses_network(use) and not (_FLOOD.search(text) and _lost_no_connection(use))
     process = _PROCESS.search(text)
     if process is not None:
         if _OUT_OF_MEMORY.search(text) and not _OF_CGROUP.search(text):
@@ -177,6 +178,13 @@ def _concerns(text: str, use: ResourceUse) -> bool:
     if device is not None:
         return uses_disk(device[1], use)
     return _TROUBLE.search(text) is not None or _names_own(text, use)
+
+
+def _lost_no_connection(use: ResourceUse) -> bool:
+    """Return whether the trial's own sockets are known to have lost no connection: the port that
+    the message names is another program's, or its queue was full and nothing was lost."""
+    own = use.losses
+    return own is not None and not own.absent and not own.listen_drops
 
 
 def _names_own(text: str, use: ResourceUse) -> bool:
