@@ -444,6 +444,14 @@ def test_labels_have_distributions_of_their_own_beside_the_first(
     assert main(["export", "web.json", "--format", "hgrm", "-o", "all.hgrm"]) == 0
     assert Path("all.hgrm").read_text() == said.out
     assert capsys.readouterr().err == ""
+    failed = json.loads(Path("web.json").read_text())
+    failed["result"]["counts"] |= {"intended": 160, "errors": 60}
+    Path("half.json").write_text(json.dumps(failed))
+    for form in ("hgrm", "hlog", "prometheus", "openmetrics"):
+        assert main(["export", "half.json", "--format", form, "-o", f"half.{form}"]) == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert "60 of 160 operations have no response time" in said, form
+        assert "percentiles above 62.5 % unknown" in said
     for label, file in (("one", "web-one.hgrm"), ("GET /two", "web-GET-two.hgrm")):
         count = labels[label]["response_ns"]["count"]
         last = Path(file).read_text().splitlines()[-2]

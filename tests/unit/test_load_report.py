@@ -470,6 +470,16 @@ def test_a_closed_loop_of_few_responses_has_no_rate_but_a_range() -> None:
     assert "; 3,800/s in a closed loop; " in sentence(many, open_loop=False)
 
 
+def test_the_rate_says_how_much_of_it_succeeded() -> None:
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    kinds = {**found["kinds"], "all": {**found["kinds"]["all"], "in_time": 665, "in_time_bytes": 0}}
+    refusing = msgspec.convert(
+        {**msgspec.to_builtins(flowing(36_000, 36_000)), "kinds": kinds}, EngineResult
+    )
+    assert "; 7,200/s in a closed loop, 133/s succeeded; " in sentence(refusing, open_loop=False)
+    assert "succeeded" not in sentence(changed(), open_loop=False)
+
+
 def test_rates_of_a_kind_are_of_what_ended_in_the_measured_part() -> None:
     found = msgspec.json.decode(GOLDEN.read_bytes())
     kind = {**found["kinds"]["read"], "in_time": 500, "in_time_bytes": 4_000}

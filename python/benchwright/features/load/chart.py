@@ -142,10 +142,12 @@ def course_panel(load: NamedLoad) -> Panel:
 
 
 def rate_panel(loads: Sequence[NamedLoad]) -> Panel:
-    """Return the completed and the intended operations per second in each interval."""
+    """Return the completed and the intended operations per second in each interval; also those that
+    failed, if any did."""
+    failed = any(one.errors for load in loads for one in load.result.intervals)
     curves = [
         curve
-        for what in ("intended", "completed")
+        for what in ("intended", "completed", *(("errors",) if failed else ()))
         for curve in _over_time(loads, what, partial(_per_s, what))
     ]
     return Panel(

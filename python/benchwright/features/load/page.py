@@ -21,6 +21,7 @@ from benchwright.features.load.report import (
     flow_counts,
     load_sentence,
     outcome_counts,
+    succeeded_text,
 )
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.types import EngineResult
@@ -50,7 +51,9 @@ def load_tiles(load: ShownLoad) -> Iterator[Tile]:
     result, link = load.result, load.test.trials_id
     rate = result.achieved_rate_per_s
     yield Tile(
-        "Achieved rate", number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link)
+        "Achieved rate",
+        number_of(f"{load.id}.achieved", rate, scale_of([rate], "/s"), link=link),
+        succeeded_text(result),
     )
     for what, times in (
         ("Response", response_times(result)),

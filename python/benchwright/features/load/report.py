@@ -160,11 +160,22 @@ def _clauses(result: EngineResult, report: LoadReport) -> list[str]:
     if never := counts.never_ended - counts.unfinished:
         failed += f", {never:,} never started"
     rate = _rate_clause(result, report)
+    if succeeded := succeeded_text(result):
+        rate += f", {succeeded}"
     response = f"response {_tail_text(result, response_times(result), is_response=True)}"
     parts = [rate, response, failed]
     if counts.without_response:
         parts = [failed, rate, response]
     return [*parts, f"issue error {_tail_text(result, every.issue_error_ns)}"]
+
+
+def succeeded_text(result: EngineResult) -> str:
+    """Return `133/s succeeded` where the achieved rate contains many failures, else an empty
+    text."""
+    achieved, succeeded = result.achieved_rate_per_s, result.rates_of(result.all)[0]
+    if not achieved or not succeeded or achieved - succeeded <= _AS_REQUESTED * achieved:
+        return ""
+    return f"{rate_text(succeeded)} succeeded"
 
 
 def _rate_clause(result: EngineResult, report: LoadReport) -> str:

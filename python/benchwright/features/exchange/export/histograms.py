@@ -21,6 +21,7 @@ from benchwright.features.exchange.export.view import (
     ExportLoad,
     ExportView,
     distinct,
+    failures_left_out,
     file_name,
     labels_of,
     measured_loads,
@@ -85,7 +86,7 @@ def hlog(view: ExportView) -> Exported:
     return Exported(
         "\n".join([*lines, ""]),
         tests_of(view, [load.test for load in loads]),
-        left_out=left_out,
+        left_out=(*left_out, *failures_left_out(loads)),
         why=_NO_LOAD,
     )
 
@@ -136,6 +137,7 @@ def hgrm(view: ExportView) -> Exported:
             if histogram_of(loads, label, "response_ns", label=True).total
         ),
         needs_beside=False,
+        left_out=failures_left_out(loads),
         why=_NO_LOAD,
     )
 

@@ -24,6 +24,7 @@ from benchwright.features.exchange.export.view import (
     ExportMetric,
     ExportTest,
     ExportView,
+    failures_left_out,
     labels_of,
     measured_loads,
     refusal,
@@ -55,13 +56,13 @@ def prometheus(view: ExportView) -> Exported:
     """Return a file for the textfile collector: `*.prom`."""
     families = _families(view, "prometheus")
     text = "".join(line + "\n" for family in families for line in _lines(family))
-    return Exported(text, _shown(view), why=_UNKNOWN)
+    return Exported(text, _shown(view), left_out=failures_left_out(view.loads), why=_UNKNOWN)
 
 
 def openmetrics(view: ExportView) -> Exported:
     """Return the text format of OpenMetrics, with units and its end mark."""
     text = _openmetrics(_families(view, "openmetrics"))
-    return Exported(text, _shown(view), why=_UNKNOWN)
+    return Exported(text, _shown(view), left_out=failures_left_out(view.loads), why=_UNKNOWN)
 
 
 _UNKNOWN = "its value is unknown"
@@ -80,7 +81,12 @@ def intervals(view: ExportView) -> Exported:
     """Return the intervals of loads as OpenMetrics with time stamps, for backfilling."""
     text = _openmetrics(_interval_families(view))
     with_intervals = [load.test for load in view.loads if load.result.intervals]
-    return Exported(text, tests_of(view, with_intervals), why="it has no intervals of loads")
+    return Exported(
+        text,
+        tests_of(view, with_intervals),
+        left_out=failures_left_out(view.loads),
+        why="it has no intervals of loads",
+    )
 
 
 def _openmetrics(families: Iterator[_Family]) -> str:

@@ -19,7 +19,7 @@ from benchwright.core.comparison import Better, ComparisonResult
 from benchwright.core.errors import InputError, argument_error
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
-from benchwright.core.text import list_text, written_unit
+from benchwright.core.text import list_text, percent_text, written_unit
 from benchwright.features.load.types import EngineResult, KindResult, LimitVerdict
 from benchwright.report.answer import FindingGroup, SessionAnswer, State
 from benchwright.stats.metric_rules import TIMES
@@ -286,6 +286,21 @@ def measured_loads(view: ExportView, form: str) -> tuple[ExportLoad, ...]:
         hint = "for other sessions: prometheus, openmetrics"
         raise refusal(form, message, hint)
     return view.loads
+
+
+def failures_left_out(loads: Iterable[ExportLoad]) -> tuple[str, ...]:
+    """Return that histograms of response times are of those that succeeded, for each load where
+    others failed or never ended."""
+    sentences = []
+    for load in loads:
+        missing, whole = load.result.missing("all")
+        if missing:
+            sentences.append(
+                f"{load.test}, trial {load.trial}: {missing:,} of {whole:,} operations have no response time (they failed or "
+                f"never ended); counted as the slowest, they leave percentiles above "
+                f"{percent_text(1 - missing / whole)} unknown"
+            )
+    return tuple(sentences)
 
 
 # -- Units, names and times ------------------------------------------------------------
