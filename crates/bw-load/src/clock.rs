@@ -311,6 +311,32 @@ impl ClockSource {
         }
     }
 
+    /// Returns a counter that was calibrated and last read this long ago.
+    #[cfg(test)]
+    pub(crate) fn read_seconds_ago(seconds: u64) -> Self {
+        let ns = monotonic_ns() - seconds * 1_000_000_000;
+        let readings = Readings::new(
+            Pair {
+                ticks: 0,
+                ns: ns - 1,
+            },
+            Pair { ticks: 1, ns },
+        );
+        Self::Counter(Calibration {
+            state: Mutex::new(CalibrationState {
+                readings: readings.unwrap(),
+                unsound: None,
+            }),
+            offers: Arc::new(OfferCell::new()),
+        })
+    }
+
+    /// Returns whether the workers were offered a slope.
+    #[cfg(test)]
+    pub(crate) fn has_offer(&self) -> bool {
+        matches!(self, Self::Counter(calibration) if calibration.offers.read(0).is_some())
+    }
+
     /// Returns the clock's part of the result.
     #[must_use]
     pub(crate) fn report(&self) -> ClockReport {

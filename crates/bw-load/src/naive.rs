@@ -21,7 +21,7 @@ use crate::policy::{Full, Late};
 use crate::pool::WorkerOutcome;
 use crate::queue::{Due, InFlight, OperationQueue, Planned, TimeHeap};
 use crate::record::WorkerRecord;
-use crate::reporter::LOOK;
+use crate::reporter::TURN;
 use crate::request::{LoadRequest, Pacer};
 use crate::targets::{FileFactory, NullFactory, RunTarget};
 use crate::worker::{Stop, Times, WorkerFilament};
@@ -133,7 +133,7 @@ impl NaiveRun<'_> {
                 look(NaivePhase::Begun(started_ns));
             }
             while !master.is_finished() {
-                std::thread::sleep(std::time::Duration::from_nanos(LOOK.0));
+                std::thread::sleep(std::time::Duration::from_nanos(TURN.0));
                 look(NaivePhase::Under);
             }
             let ended = master

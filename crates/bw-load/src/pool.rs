@@ -8,7 +8,7 @@ use crate::channels::{MessageLinks, mesh};
 use crate::clock::{ClockSource, RunClock};
 use crate::environment;
 use crate::record::WorkerRecord;
-use crate::reporter::{LOOK, Reporter};
+use crate::reporter::{Reporter, TURN};
 use crate::request::LowPriority;
 use crate::target::Target;
 use crate::worker::{Stop, Times, Worker, WorkerFilament, WorkerInputs, WorkerPlan};
@@ -244,7 +244,7 @@ impl WorkerPool<'_> {
     ) -> Result<Vec<WorkerOutcome>, EngineError> {
         let (mut reports, mut failure) = (Vec::new(), None);
         loop {
-            match events.recv_timeout(Duration::from_nanos(LOOK.0)) {
+            match events.recv_timeout(Duration::from_nanos(TURN.0)) {
                 Ok(WorkerEvent::Done(report)) => {
                     reporter.finished(report.worker);
                     reports.push(*report);
@@ -256,7 +256,7 @@ impl WorkerPool<'_> {
                 Ok(WorkerEvent::Ready) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            reporter.look(self.clock_source, self.stop);
+            reporter.serve(self.clock_source, self.stop);
         }
         reports.sort_by_key(|report| report.worker);
         failure.map_or(Ok(reports), Err)
@@ -296,7 +296,7 @@ fn wait_until_near(zero_ns: u64) -> Result<(), EngineError> {
         if bw_sys::signals::caught() > 0 {
             break;
         }
-        bw_sys::clock::sleep(left.min(LOOK.0));
+        bw_sys::clock::sleep(left.min(TURN.0));
     }
     Ok(())
 }

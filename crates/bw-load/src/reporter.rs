@@ -1,6 +1,6 @@
 //! The reporter: progress, rows, the clock's slope and signals, while the workers run.
 //!
-//! Decision: the thread that started the workers is the reporter and looks 50 times a second. It writes nothing that a
+//! Decision: the thread that started the workers is the reporter and works 50 times a second. It writes nothing that a
 //! worker reads except the stop flag and the slope. An interval is reported when every running worker has handed it
 //! over; after that only its figures are stored, so a run of a day needs no more memory than its series.
 //!
@@ -73,8 +73,8 @@ pub(crate) fn per_s(count: u64, length: Nanos) -> Option<f64> {
     (length > Nanos::ZERO).then(|| count as f64 / length.as_seconds())
 }
 
-/// The reporter's sleep between two looks.
-pub(crate) const LOOK: Nanos = Nanos(20_000_000);
+/// The reporter's sleep between two turns.
+pub(crate) const TURN: Nanos = Nanos(20_000_000);
 
 /// One worker's data, as the reporter receives them.
 pub(crate) struct WorkerStreams {
@@ -183,16 +183,13 @@ impl<'a> Reporter<'a> {
     }
 
     /// Does everything that is due, once.
-    pub(crate) fn look(&mut self, clock_source: &ClockSource, stop: &Stop) {
+    pub(crate) fn serve(&mut self, clock_source: &ClockSource, stop: &Stop) {
         let lost = u8::from(claim::is_lost()) * 2;
         let asked = bw_sys::signals::caught().min(2).max(lost);
         stop.fetch_max(asked, Ordering::Relaxed);
-        let enabled = self.series.len();
+        clock_source.refine();
         self.collect_intervals();
-        self.tell_complete();
-        if self.series.len() > enabled {
-            clock_source.refine();
-        }
+        self.report_intervals();
         self.collect_rows();
     }
 
@@ -215,7 +212,7 @@ impl<'a> Reporter<'a> {
     }
 
     /// Reports the intervals that every worker has handed over.
-    fn tell_complete(&mut self) {
+    fn report_intervals(&mut self) {
         while let Some(summary) = self.complete() {
             self.progress.advance(&summary);
             self.listener.progress(&self.progress);
@@ -397,6 +394,16 @@ mod tests {
     use bw_model::Kind;
     use bw_model::Nanos;
     use bw_record::segment::reader::SegmentReader;
+
+    #[test]
+    fn the_clock_is_followed_however_long_an_interval_is() {
+        let source = ClockSource::read_seconds_ago(2);
+        let hour = Nanos(3_600_000_000_000);
+        let mut listener = ();
+        let mut reporter = Reporter::new(Vec::new(), hour, None, &mut listener);
+        reporter.serve(&source, &Stop::default());
+        assert!(source.has_offer());
+    }
 
     #[test]
     fn what_is_written_is_read_again_and_no_file_is_written_over() {

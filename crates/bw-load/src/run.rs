@@ -382,10 +382,10 @@ fn run_naive(
     let record = records.remove(0);
     let (report, started_ns) = job.run((filaments, calls, record), |moment| match moment {
         NaivePhase::Begun(started_ns) => reporter.begin(started_ns),
-        NaivePhase::Under => reporter.look(&run.clock_source, &run.stop),
+        NaivePhase::Under => reporter.serve(&run.clock_source, &run.stop),
         NaivePhase::Over => {
             reporter.finished(0);
-            reporter.look(&run.clock_source, &run.stop)
+            reporter.serve(&run.clock_source, &run.stop)
         }
     })?;
     run.finish(request, reporter, (vec![report], started_ns))

@@ -106,6 +106,7 @@ pub struct Worker<C, T> {
     accounted_until: Nanos,
     last_reap: Nanos,
     boundary: Nanos,
+    refine_at: Nanos,
     draining: bool,
     /// Whether the run was ended early: then nothing new is started.
     stopped: bool,
@@ -127,7 +128,7 @@ pub struct Finished<T> {
 }
 
 const NOWHERE: u32 = u32::MAX;
-/// How often a waiting worker looks at the stop flag.
+/// How often a waiting worker reads the stop flag, and every worker the slope of its clock.
 const STOP_POLL: Nanos = Nanos(20_000_000);
 
 impl<C: Clock, T: Target> Worker<C, T> {
@@ -170,6 +171,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
             accounted_until: Nanos::ZERO,
             last_reap: Nanos::ZERO,
             boundary: plan.interval,
+            refine_at: Nanos::ZERO,
             draining: false,
             stopped: false,
             times: Times::default(),
@@ -227,9 +229,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         if self.may_reap() {
             worked |= self.reap()?;
         }
-        if self.now >= self.boundary {
-            self.turn_over();
-        }
+        self.keep_time();
         if !worked {
             return self.idle();
         }
@@ -279,11 +279,21 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 self.target.wait(left)?;
                 self.now = self.clock.now();
             }
-            if self.now >= self.boundary {
-                self.turn_over();
-            }
+            self.keep_time();
         }
         Ok(())
+    }
+
+    /// Ends the interval, and adopts a better slope of the clock, where it is time.
+    #[inline]
+    fn keep_time(&mut self) {
+        if self.now >= self.boundary {
+            self.turn_over();
+        }
+        if self.now >= self.refine_at {
+            self.refine_at = self.now + STOP_POLL;
+            self.clock.refine();
+        }
     }
 
     /// Starts the interval of the current time. Intervals in which the worker itself did not run (a virtual
@@ -294,7 +304,6 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.record
             .turn_over(index, in_flight as u64, waiting as u64);
         self.boundary = Nanos((index + 1).saturating_mul(self.plan.interval.0));
-        self.clock.refine();
     }
 }
 

@@ -499,6 +499,35 @@ fn a_closed_loop_of_one_and_a_half_responses_has_its_rate_between_ends_and_issue
     assert_eq!(done.counts.completed, 2000);
 }
 
+/// Counts how often a slope is adopted.
+struct CountingClock(VirtualClock, std::rc::Rc<std::cell::Cell<u32>>);
+
+impl Clock for CountingClock {
+    fn now(&mut self) -> Nanos {
+        self.0.now()
+    }
+    fn sleep(&mut self, length: Nanos) {
+        self.0.sleep(length);
+    }
+    fn refine(&mut self) {
+        self.1.set(self.1.get() + 1);
+    }
+}
+
+#[test]
+fn the_clock_is_followed_however_long_an_interval_is() {
+    let (clock, refined) = (VirtualClock::default(), std::rc::Rc::default());
+    let target = Null::new(NullSpec::default(), clock.clone(), 8);
+    let plan = WorkerPlan {
+        interval: Nanos(3_600_000_000_000),
+        ..plan(3000)
+    };
+    let filaments = entry(vec![Every::second(1000)]);
+    let clock = CountingClock(clock, std::rc::Rc::clone(&refined));
+    finish(plan, target, clock, filaments, Stop::default());
+    assert!((100..=150).contains(&refined.get()), "{}", refined.get());
+}
+
 #[test]
 fn a_backlog_that_grows_too_long_ends_the_run() {
     let plan = WorkerPlan {

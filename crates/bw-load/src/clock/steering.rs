@@ -95,8 +95,8 @@ impl Readings {
     }
 }
 
-/// Hands the latest offer from the reporter to the workers. A worker that comes while it changes has none, and looks again
-/// at its next interval.
+/// Hands the latest offer from the reporter to the workers. A worker that comes while it changes has none, and reads again
+/// shortly after.
 #[derive(Debug)]
 pub(super) struct OfferCell(SequenceLock<4>);
 
