@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 pub struct BlockSender<T> {
     full: Producer<T>,
     empty: Consumer<T>,
+    /// Blocks that were never handed over.
+    stock: Vec<T>,
 }
 
 /// The side that empties blocks.
@@ -30,13 +32,12 @@ pub struct BlockReceiver<T> {
 #[must_use]
 pub fn exchange<T>(capacity: usize, empties: Vec<T>) -> (BlockSender<T>, BlockReceiver<T>) {
     let (full, full_out) = RingBuffer::new(capacity);
-    let (mut empty, empty_out) = RingBuffer::new(capacity.max(empties.len()));
-    // The ring has room for all of them.
-    empties.into_iter().for_each(|one| drop(empty.push(one)));
+    let (empty, empty_out) = RingBuffer::new(capacity.max(empties.len()));
     (
         BlockSender {
             full,
             empty: empty_out,
+            stock: empties,
         },
         BlockReceiver {
             full: full_out,
@@ -58,9 +59,14 @@ impl<T> BlockSender<T> {
         self.full.is_abandoned()
     }
 
+    /// Adds empty blocks, of the thread that will fill them; at most as many as can be on their way.
+    pub(crate) fn stock(&mut self, empties: impl Iterator<Item = T>) {
+        self.stock.extend(empties);
+    }
+
     /// Takes an empty block, if there is one.
     pub(crate) fn take(&mut self) -> Option<T> {
-        self.empty.pop().ok()
+        self.stock.pop().or_else(|| self.empty.pop().ok())
     }
 
     /// Hands over a full block.

@@ -7,7 +7,7 @@
 use crate::channels::{MessageLinks, mesh};
 use crate::clock::{ClockSource, RunClock};
 use crate::environment;
-use crate::record::WorkerRecord;
+use crate::record::{RecordChannels, WorkerRecord};
 use crate::reporter::{Reporter, TURN};
 use crate::request::LowPriority;
 use crate::target::Target;
@@ -31,6 +31,9 @@ pub(crate) const EARLY_ZERO_NS: u64 = u64::MAX / 4;
 /// Returns the filaments of a worker, given its number.
 pub(crate) type Build<'a> = dyn Fn(usize) -> Result<Vec<WorkerFilament>, EngineError> + Sync + 'a;
 
+/// Returns the record of a worker, given its number and its channels; called in its thread.
+pub(crate) type Record<'a> = dyn Fn(usize, RecordChannels) -> WorkerRecord + Sync + 'a;
+
 /// The inputs of all workers.
 pub(crate) struct WorkerPool<'a> {
     pub plan: WorkerPlan,
@@ -47,6 +50,8 @@ pub(crate) struct WorkerPool<'a> {
     pub stop: &'a Stop,
     /// Makes the filaments.
     pub build: &'a Build<'a>,
+    /// Makes the records.
+    pub record: &'a Record<'a>,
 }
 
 /// Makes a worker's target, gives it the run's clock, and describes it for the result.
@@ -106,21 +111,21 @@ impl WorkerPool<'_> {
     pub(crate) fn run<M: TargetFactory>(
         &self,
         factory: &M,
-        records: Vec<WorkerRecord>,
+        channels: Vec<RecordChannels>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(Vec<WorkerOutcome>, u64), EngineError> {
         std::thread::scope(|scope| {
             let (sender, events) = channel();
             let mut start_senders = Vec::with_capacity(self.workers);
-            for (worker, (record, links)) in records.into_iter().zip(mesh(self.workers)).enumerate()
-            {
+            let ends = channels.into_iter().zip(mesh(self.workers));
+            for (worker, (channels, links)) in ends.enumerate() {
                 let (start, begin) = channel();
                 start_senders.push(start);
                 let link = WorkerLink {
                     events: sender.clone(),
                     start: begin,
                 };
-                self.start(scope, factory, (worker, record, links), link)?;
+                self.start(scope, factory, (worker, channels, links), link)?;
             }
             drop(sender);
             wait_until_ready(&events, self.workers)?;
@@ -140,14 +145,14 @@ impl WorkerPool<'_> {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         factory: &'scope M,
-        what: (usize, WorkerRecord, MessageLinks),
+        what: (usize, RecordChannels, MessageLinks),
         link: WorkerLink,
     ) -> Result<(), EngineError> {
-        let (worker, record, links) = what;
+        let worker = what.0;
         let name = format!("bw-worker-{worker}");
         let work = move || {
             // A panic ends the process: see `environment::on_panic`.
-            let event = match self.work(factory, (worker, record, links), &link) {
+            let event = match self.work(factory, what, &link) {
                 Ok(Some(report)) => WorkerEvent::Done(Box::new(report)),
                 Ok(None) => return,
                 Err(error) => WorkerEvent::Failed(error),
@@ -168,7 +173,7 @@ impl WorkerPool<'_> {
     fn work<M: TargetFactory>(
         &self,
         factory: &M,
-        (worker, record, links): (usize, WorkerRecord, MessageLinks),
+        (worker, channels, links): (usize, RecordChannels, MessageLinks),
         link: &WorkerLink,
     ) -> Result<Option<WorkerOutcome>, EngineError> {
         self.set_up_thread(worker)?;
@@ -178,7 +183,7 @@ impl WorkerPool<'_> {
             filaments: (self.build)(worker)?,
             links,
             stop: Stop::clone(self.stop),
-            record,
+            record: (self.record)(worker, channels),
         };
         let mut engine = Worker::new(self.plan, target, early_clock, inputs);
         self.take_priority(worker)?;

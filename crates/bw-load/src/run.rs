@@ -15,7 +15,7 @@ use crate::policy::SpinMargin;
 use crate::pool::{WorkerOutcome, WorkerPool};
 use crate::processes::UserProcesses;
 use crate::read_ahead::{Fit, ReadOutcome, Readers};
-use crate::record::{BLOCK, OperationCounts, WorkerRecord};
+use crate::record::{self, BLOCK, OperationCounts, RecordChannels, WorkerRecord};
 pub use crate::reporter::{Progress, RunListener};
 use crate::reporter::{Reported, Reporter, Samples, WorkerStreams};
 use crate::request::{self, LoadRequest, Pacer};
@@ -39,6 +39,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NEAR: Nanos = Nanos(1_000);
 /// Maximum number of intervals of one worker on their way to the reporter.
 const INTERVALS: usize = 64;
+/// Empty intervals that a worker has from the start.
+const SPARE_INTERVALS: usize = 2;
 /// Number of row blocks of one worker: 64 blocks of 4096 rows of 56 bytes are 14 MiB.
 const BLOCKS: usize = 64;
 
@@ -162,6 +164,33 @@ impl RunContext {
         Ok(built.filaments.into_iter().map(entry).collect())
     }
 
+    /// Makes the record of one worker, whose thread calls this: its memory is near the worker's CPU then.
+    fn record(
+        &self,
+        request: &LoadRequest,
+        worker: usize,
+        mut channels: RecordChannels,
+    ) -> WorkerRecord {
+        channels.intervals.stock((0..SPARE_INTERVALS).map(|_| {
+            let mut interval = Box::new(Interval::new(0));
+            interval.touch();
+            interval
+        }));
+        if let Some(rows) = &mut channels.rows {
+            rows.stock((0..BLOCKS).map(|_| {
+                let mut block = Vec::with_capacity(BLOCK);
+                record::touch(&mut block);
+                block
+            }));
+        }
+        let RecordChannels { intervals, rows } = channels;
+        // There are at most 1024 workers.
+        WorkerRecord::new(worker as u16, request.warm_up_ns, intervals, rows)
+            .expecting(request.workload.kinds(), request.workload.chains())
+            .with_routes(self.routes.clone())
+            .with_labels(self.labels.clone())
+    }
+
     fn finish(
         self,
         request: &LoadRequest,
@@ -269,9 +298,10 @@ fn on(
     request: &LoadRequest,
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
-    let (records, streams) = recording_channels(request, &run);
+    let (channels, streams) = recording_channels(request);
     let mut reporter = reporter(request, &run.devices, streams, listener)?;
     let build = |worker| run.build(request, worker);
+    let record = |worker, channels| run.record(request, worker, channels);
     let pool = WorkerPool {
         plan: plan(request),
         workers: request.workers,
@@ -281,8 +311,9 @@ fn on(
         clock_source: &run.clock_source,
         stop: &run.stop,
         build: &build,
+        record: &record,
     };
-    let done = opened.run(&pool, records, &mut reporter)?;
+    let done = opened.run(&pool, channels, &mut reporter)?;
     run.finish(request, reporter, done)
 }
 
@@ -334,29 +365,19 @@ fn plan(request: &LoadRequest) -> WorkerPlan {
     }
 }
 
-/// Returns the workers' records, and the reporter's ends of their channels.
-fn recording_channels(
-    request: &LoadRequest,
-    run: &RunContext,
-) -> (Vec<WorkerRecord>, Vec<WorkerStreams>) {
-    let (kinds, chains) = (request.workload.kinds(), request.workload.chains());
-    let one = |worker| {
-        let spare = (0..2).map(|_| Box::new(Interval::new(0))).collect();
-        let (sender, intervals) = exchange(INTERVALS, spare);
-        let blocks = || (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
-        let rows = request
-            .samples
-            .is_some()
-            .then(|| exchange(BLOCKS + 1, blocks()));
+/// Returns the workers' and the reporter's ends of the channels between them.
+fn recording_channels(request: &LoadRequest) -> (Vec<RecordChannels>, Vec<WorkerStreams>) {
+    let one = |_| {
+        let (sender, intervals) = exchange(INTERVALS, Vec::new());
+        let rows = (request.samples.is_some()).then(|| exchange(BLOCKS + 1, Vec::new()));
         let (row_sender, rows) = rows.unzip();
-        let record = WorkerRecord::new(worker, request.warm_up_ns, sender, row_sender)
-            .expecting(kinds.iter().copied(), chains)
-            .with_routes(run.routes.clone())
-            .with_labels(run.labels.clone());
-        (record, WorkerStreams { intervals, rows })
+        let channels = RecordChannels {
+            intervals: sender,
+            rows: row_sender,
+        };
+        (channels, WorkerStreams { intervals, rows })
     };
-    // There are at most 1024 workers.
-    (0..request.workers as u16).map(one).unzip()
+    (0..request.workers).map(one).unzip()
 }
 
 /// Runs a load by one of the paper's naive replayers.
@@ -368,7 +389,7 @@ fn run_naive(
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
     naive::check(request)?;
-    let (mut records, streams) = recording_channels(request, &run);
+    let (mut channels, streams) = recording_channels(request);
     let mut reporter = reporter(request, &run.devices, streams, listener)?;
     let filaments = run.build(request, 0)?;
     let early_clock = run.clock_source.clock(crate::pool::EARLY_ZERO_NS);
@@ -379,7 +400,7 @@ fn run_naive(
         clock_source: &run.clock_source,
         target: naive::describe_calls(opened),
     };
-    let record = records.remove(0);
+    let record = run.record(request, 0, channels.remove(0));
     let (report, started_ns) = job.run((filaments, calls, record), |moment| match moment {
         NaivePhase::Begun(started_ns) => reporter.begin(started_ns),
         NaivePhase::Under => reporter.serve(&run.clock_source, &run.stop),

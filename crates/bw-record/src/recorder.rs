@@ -222,6 +222,19 @@ impl Recorder {
         }
     }
 
+    /// Writes to all memory of an empty record, so that recording causes no page fault.
+    pub fn touch(&mut self) {
+        for kind in self.kinds.iter_mut().flatten() {
+            let times = [&mut kind.response, &mut kind.service, &mut kind.target];
+            times.into_iter().for_each(Histogram::touch);
+            let others = [&mut kind.lateness, &mut kind.held, &mut kind.failed];
+            others.into_iter().for_each(Histogram::touch);
+        }
+        for sequence in &mut self.sequences {
+            sequence.response.touch();
+        }
+    }
+
     #[inline]
     fn kind_mut(&mut self, kind: Kind) -> &mut KindRecord {
         self.kinds[kind as usize].get_or_insert_with(first)

@@ -3,7 +3,7 @@
 use crate::clock::RunClock;
 use crate::file_set::make::MakeReport;
 use crate::pool::{TargetFactory, WorkerOutcome, WorkerPool};
-use crate::record::WorkerRecord;
+use crate::record::RecordChannels;
 use crate::recorded::RecordedSource;
 use crate::reporter::Reporter;
 use crate::target::Target;
@@ -54,7 +54,7 @@ pub(crate) trait RunTarget: OpenTarget + Sync {
     fn run(
         &self,
         pool: &WorkerPool<'_>,
-        records: Vec<WorkerRecord>,
+        channels: Vec<RecordChannels>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(Vec<WorkerOutcome>, u64), EngineError>;
 
@@ -75,10 +75,10 @@ impl<F: TargetFactory + OpenTarget> RunTarget for F {
     fn run(
         &self,
         pool: &WorkerPool<'_>,
-        records: Vec<WorkerRecord>,
+        channels: Vec<RecordChannels>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(Vec<WorkerOutcome>, u64), EngineError> {
-        pool.run(self, records, reporter)
+        pool.run(self, channels, reporter)
     }
 
     fn make_part(&self, worker: usize, clock: RunClock) -> Result<Box<dyn Target>, EngineError> {
