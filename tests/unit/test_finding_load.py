@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import duration_ns_text
+from benchwright.features.load.criteria import parse_limit
 from benchwright.features.load.findings import doubts_of_trial, load_findings
+from benchwright.features.load.limits import judged
 from benchwright.features.load.types import EngineResult, FlowCounts, LoopModel, TimeDistribution
 from benchwright.findings.thresholds import LATE_NS, NOT_OFFERED
 
@@ -245,6 +248,58 @@ def test_a_backlog_that_grows_is_saturation() -> None:
     for interval in found["intervals"]:
         interval["waiting"] = 400
     assert "target-saturated" not in doubts(found), "it does not grow"
+
+
+def in_intervals(p50_ms: Sequence[float], **more: Sequence[int]) -> dict[str, Any]:
+    """Return a load with these medians in its intervals of 1 s."""
+    found = document()
+    (first, *_) = found["intervals"]
+    found["intervals"] = [
+        first
+        | {"start_ns": at * 10**9, "length_ns": 10**9, "response_ns_p50": round(1e6 * value)}
+        | {name: values[at] for name, values in more.items()}
+        for at, value in enumerate(p50_ms)
+    ]
+    # The last interval ends with the last operation.
+    found["intervals"].append(first | {"start_ns": len(p50_ms) * 10**9, "length_ns": 10**7})
+    return found
+
+
+NOISE = [1.03, 0.98, 1.01, 0.97, 1.04, 0.99, 1.02, 0.96, 1.0, 1.05, 0.98, 1.01]
+
+
+@pytest.mark.parametrize(
+    ("levels_ms", "sentence"),
+    [
+        ([3 * at + 0.6 for at in range(12)], "rose from 3.53 ms to 30 ms during the load"),
+        ([5.0] * 6 + [60.0] * 6, "rose from 5 ms to 60.3 ms after 6 s"),
+        ([20.0] * 4 + [5.0] * 8, "fell from 19.9 ms to 5.02 ms after 4 s"),
+        ([5.0] * 12, ""),
+        ([5.0, 5, 5, 30, 30, 5, 5, 5, 5, 5, 5, 5], ""),
+        ([5.0] * 3 + [60.0] * 3, ""),
+        ([0.08] * 6 + [0.2] * 6, ""),
+        ([5.0] * 6 + [5.8] * 6, ""),
+    ],
+    ids=["drift", "step", "start", "level", "burst", "short", "waits", "little"],
+)
+def test_a_response_that_does_not_stay_at_its_level(
+    levels_ms: Sequence[float], sentence: str
+) -> None:
+    values = [level * noise for level, noise in zip(levels_ms, NOISE, strict=False)]
+    found = in_intervals(values)
+    one = doubts(found).get("response-not-steady")
+    assert (one.evidence if one else "") == (sentence and f"the median response {sentence}")
+    (verdict,) = judged([parse_limit("p99 < 1s")], msgspec.convert(found, EngineResult))
+    assert ("; the median response " in verdict.detail) == bool(sentence)
+
+
+def test_a_response_that_follows_its_arrivals_is_steady() -> None:
+    """As of a trace, or of a profile; a closed loop has no arrivals of its own."""
+    values = [level * noise for level, noise in zip([5.0] * 6 + [60.0] * 6, NOISE, strict=True)]
+    found = in_intervals(values, intended=[100] * 6 + [900] * 6)
+    assert "response-not-steady" not in doubts(found)
+    found["intended_rate_per_s"] = None
+    assert "response-not-steady" in doubts(found, CLOSED)
 
 
 def test_waiting_for_a_place_is_saturation() -> None:

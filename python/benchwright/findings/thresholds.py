@@ -239,6 +239,12 @@ hosts."""
 HOST_DIFFERS = 0.1
 """Of the others' figure: smaller differences between hosts do not matter, however certain they are.
 """
+LEVEL_UNSTEADY = 0.01
+"""Level of the test on whether the response times of a load stayed at one level."""
+UNSTEADY = 1.25
+"""Ratio of levels of the median response within a load: less does not change what it shows,"""
+UNSTEADY_NS = 250_000
+"""... and neither does a difference in which the waits for a CPU of a busy machine are [ns]."""
 NOT_OFFERED = 0.01
 """A rate within 1 % is what a report rounds to."""
 DROPPED = 0.001

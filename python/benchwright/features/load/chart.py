@@ -16,6 +16,7 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.features.load.hdr_histogram import Histogram
 from benchwright.features.load.response_times import times_histogram
+from benchwright.features.load.steady import full_intervals
 from benchwright.features.load.types import (
     EngineResult,
     IntervalResult,
@@ -185,7 +186,7 @@ def _over_time(
     A gap between intervals (the generator did not run) is a gap in the curve.
     """
     for load in loads:
-        intervals = _full_intervals(load.result.intervals)
+        intervals = full_intervals(load.result.intervals)
         x: list[float] = []
         y: list[float | None] = []
         for this, after in zip(intervals, (*intervals[1:], None), strict=True):
@@ -198,19 +199,6 @@ def _over_time(
         if x:
             label = f"{load.name}, {what}" if len(loads) > 1 else what
             yield PanelCurve(label, tuple(x), tuple(y), CurveForm.STEPS)
-
-
-def _full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]:
-    """Return the intervals, without those at the end that are shorter than half of the longest.
-
-    The last interval ends with the run's last operation. Few operations, divided by a very
-    short interval, would give a rate that never occurred.
-    """
-    whole = [i for i in intervals if i.length_ns]
-    longest_ns = max((i.length_ns for i in whole), default=0)
-    while len(whole) > 1 and whole[-1].length_ns * 2 < longest_ns:
-        whole.pop()
-    return whole
 
 
 def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...]:

@@ -41,6 +41,12 @@ CODES: dict[str, Code] = {
         "[; {own} of the {ended} operations that ended in the measured part were due in it, the others in the warm-up: "
         "these are in no response time]",
     ),
+    "response-not-steady": Code(
+        Severity.WARNING,
+        "Find what changed (bw plot shows the intervals; bw why, of a load with --study, what limited it), and repeat "
+        "the load, longer: its percentiles mix both levels. Leave a start out (--warmup).",
+        says="the median response {way} from {first:3} to {last:3} {when}",
+    ),
     "few-responses": Code(
         Severity.NOTE,
         "Run for at least ten response times, after a warm-up of at least one.",

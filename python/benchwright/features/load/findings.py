@@ -9,6 +9,7 @@ from benchwright.core.text import list_text
 from benchwright.features.load.file_set_findings import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.response_times import response_times
+from benchwright.features.load.steady import response_change
 from benchwright.features.load.types import (
     EngineResult,
     IntervalResult,
@@ -114,9 +115,13 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
         yield make_finding("backlog-limit", subject, shown)
     yield from host_findings(result, loop, subject)
     yield from _late(result, loop, subject)
+    saturated: list[Finding] = []
     if loop.open:
         yield from _not_offered(result, subject)
-        yield from _saturated(result, subject)
+        saturated = list(_saturated(result, subject))
+        yield from saturated
+    if not saturated:
+        yield from _unsteady(result, subject)
     yield from _few_responses(result, loop, subject)
     yield from _failed(result, subject)
     if result.target.tls is not None and not result.target.tls.verified:
@@ -342,6 +347,14 @@ def _few_responses(result: EngineResult, loop: LoopModel, subject: str) -> Itera
     )
     severity = Severity.WARNING if flow.edge_share >= t.EDGES_MANY else None
     yield make_finding("few-responses", subject, shown, severity)
+
+
+def _unsteady(result: EngineResult, subject: str) -> Iterator[Finding]:
+    change = response_change(result)
+    if change is not None:
+        first, last = _time(change.first_ns), _time(change.last_ns)
+        shown = states(way=change.way, first=first, last=last, when=change.when)
+        yield make_finding("response-not-steady", subject, shown)
 
 
 def _held_by_generator(result: EngineResult) -> bool:

@@ -16,6 +16,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.criterion import Criterion
 from benchwright.core.text import duration_ns_text, number_text, part_text, percent_text, plural
@@ -28,6 +30,7 @@ from benchwright.features.load.engine_values import (
     whole_histogram,
 )
 from benchwright.features.load.hdr_histogram import Histogram
+from benchwright.features.load.steady import response_change
 from benchwright.features.load.types import EngineResult, KindResult, LimitVerdict, TimeDistribution
 from benchwright.stats.special import binomial_cdf
 
@@ -41,7 +44,16 @@ _FEWEST_INTERVALS = 5
 
 def judged(limits: Sequence[LoadLimit], result: EngineResult) -> tuple[LimitVerdict, ...]:
     """Return the verdict on each limit of a load."""
-    return tuple(_judged(limit, result) for limit in limits)
+    changed = response_change(result) if limits else None
+    verdicts = [_judged(limit, result) for limit in limits]
+    if changed is None:
+        return tuple(verdicts)
+    return tuple(
+        verdict
+        if limit.criterion.statistic in ("metric", "ratio")
+        else msgspec.structs.replace(verdict, detail=f"{verdict.detail}; {changed.sentence}")
+        for limit, verdict in zip(limits, verdicts, strict=True)
+    )
 
 
 class _Answer(NamedTuple):
