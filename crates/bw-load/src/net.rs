@@ -16,9 +16,11 @@
 //! each answer; and sendmmsg, whose datagrams would share a stamp.
 
 pub(crate) mod connection;
+pub(crate) mod connections;
 pub(crate) mod epoll;
 pub(crate) mod plan;
 pub(crate) mod pool;
+pub(crate) mod slot_list;
 pub(crate) mod spec;
 pub(crate) mod tls;
 pub(crate) mod transport;
@@ -182,14 +184,14 @@ impl<P: Protocol> Network<P> {
             connections: self.pool.size(),
             outstanding: self.options.outstanding,
             requests_per_connection: self.options.requests_per_connection,
-            reconnects: counts.reconnects,
-            failed_connects: counts.failed_connects,
-            sent_bytes: counts.sent_bytes,
-            received_bytes: counts.received_bytes,
-            unrequested: counts.unrequested + counts.late.others,
+            reconnects: counts.traffic.reconnects,
+            failed_connects: counts.traffic.failed_connects,
+            sent_bytes: counts.traffic.sent_bytes,
+            received_bytes: counts.traffic.received_bytes,
+            unrequested: counts.unrequested + counts.traffic.late.others,
             timeouts: counts.timeouts,
             late: self.pool.address().is_datagram().then_some(LateCounts {
-                late_replies: counts.late.replies,
+                late_replies: counts.traffic.late.replies,
                 late_errors: counts.late_errors,
             }),
             nil_replies: self.pool.protocol().nil_replies(),

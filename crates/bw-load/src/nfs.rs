@@ -206,9 +206,8 @@ impl NfsPlan {
         check_capacity(&endpoint.name, connections, self.spec.outstanding)?;
         let limits = self.mounted.limits;
         let established = endpoint.connect(connections)?;
-        let (address, sockets) = (established.address, established.sockets);
+        let address = established.address.to_string();
         let plan = PipelinePlan {
-            address: address.clone(),
             reserved_port: endpoint.reserved_port,
             outstanding: self.spec.outstanding,
             timeout: self.spec.timeout_ns,
@@ -222,7 +221,7 @@ impl NfsPlan {
             unique: !self.spec.repeat_data,
         };
         let translator = Translator::new(caller, Arc::clone(&files.0), mode);
-        let pipeline = Pipeline::new(plan, translator, sockets).map_err(|error| {
+        let pipeline = Pipeline::new(plan, translator, established).map_err(|error| {
             let message = format!("{}: epoll: {error}", endpoint.name);
             let remedy = "raise the limit of open files (ulimit -n)";
             EngineError::request("epoll", message, remedy)
@@ -230,7 +229,7 @@ impl NfsPlan {
         Ok(NfsTarget {
             description: NfsDescription {
                 server: endpoint.name.clone(),
-                address: address.to_string(),
+                address,
                 export: self.spec.export.clone(),
                 uid: self.credentials.uid,
                 gid: self.credentials.gid,

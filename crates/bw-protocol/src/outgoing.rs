@@ -73,6 +73,19 @@ impl Outgoing {
         self.lengthen(bytes.len());
     }
 
+    /// Appends what `write` appends to the buffer, at most about `most` bytes.
+    pub fn put_with<R>(&mut self, most: usize, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        self.make_room(most);
+        let before = self.buffer.len();
+        let result = write(&mut self.buffer);
+        let bytes = self.buffer.len() - before;
+        if bytes > 0 {
+            self.put_bytes += bytes as u64;
+            self.lengthen(bytes);
+        }
+        result
+    }
+
     /// Appends `length` bytes of a pattern that repeats, beginning at `start` in it.
     ///
     /// # Panics
@@ -200,6 +213,12 @@ impl Outgoing {
     #[must_use]
     pub fn put_bytes(&self) -> u64 {
         self.put_bytes
+    }
+
+    /// Returns how many of them were not written yet.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> u64 {
+        self.put_bytes - self.written_bytes
     }
 
     /// Returns how many of them were written: a request is written when this reaches the [`put_bytes`](Self::put_bytes)

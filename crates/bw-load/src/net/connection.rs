@@ -8,13 +8,13 @@
 //! Sources: connect(2), tcp(7), unix(7), getaddrinfo(3).
 
 use crate::net::epoll::{Epoll, Interest};
+use crate::net::slot_list::SlotList;
 use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
 use bw_model::{EngineError, Nanos};
 use bw_protocol::Outgoing;
 use bw_sys::clock::monotonic_ns;
 use socket2::{Domain, SockAddr, Socket, Type};
-use std::collections::VecDeque;
 use std::io::{IoSlice, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
@@ -153,7 +153,7 @@ pub(crate) struct Connection<S> {
     /// Whether the protocol does not know yet that everything was written.
     pub unsent: bool,
     /// The slots of the operations in progress, in the order in which they began.
-    pub carried: VecDeque<u32>,
+    pub carried: SlotList,
     /// How many operations have begun since it was established.
     pub begun: u64,
     /// When the connect, or after it the handshake, began.
@@ -166,8 +166,8 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S> Connection<S> {
-    /// Returns an established connection for up to `outstanding` operations.
-    pub(crate) fn new(transport: Transport, session: S, outstanding: u32) -> Self {
+    /// Returns an established connection.
+    pub(crate) fn new(transport: Transport, session: S) -> Self {
         let copied = transport.copied_bytes();
         Self {
             transport: Some(transport),
@@ -181,7 +181,7 @@ impl<S> Connection<S> {
             session,
             out: Outgoing::with_capacity(OUTGOING_BYTES).copying(copied),
             unsent: false,
-            carried: VecDeque::with_capacity(outstanding as usize),
+            carried: SlotList::default(),
             begun: 0,
             since_ns: 0,
             shook_hands: false,
@@ -198,6 +198,11 @@ impl<S> Connection<S> {
     /// Returns whether something is still to be written.
     pub(crate) fn is_unfinished(&self) -> bool {
         !self.out.is_empty() || self.transport.as_ref().is_some_and(Transport::wants_write)
+    }
+
+    /// Returns whether the socket is watched for room.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.interest == Interest::ReadWrite
     }
 
     /// Returns whether a read succeeds or fails although the socket is not ready.
@@ -365,11 +370,11 @@ impl<S> Connection<S> {
     pub(crate) fn reconnect(
         &mut self,
         address: &Address,
+        reserved_port: bool,
         tls: Option<&TlsSettings>,
     ) -> Result<(), i32> {
-        self.since_ns = monotonic_ns();
         let transport =
-            begin_connect(address, false).and_then(|socket| Transport::new(socket, tls));
+            begin_connect(address, reserved_port).and_then(|socket| Transport::new(socket, tls));
         self.transport = Some(transport.map_err(|error| negative(&error))?);
         self.state = ConnectionState::Connecting;
         self.proven = false;

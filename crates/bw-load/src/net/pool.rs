@@ -1,11 +1,10 @@
-//! The connections of a target: assignment to operations, handshakes, reconnection, and timeouts.
+//! Operations on the connections of a target: assignment, handshakes, ends, and time limits.
 //!
 //! An operation goes to the first connection of a queue that has room. With one operation per connection that is the one
 //! idle longest; with several (pipelining, streams) the connections take turns, and the operations of one flush go
 //! to one connection as far as it has room, so that they share one write, which their stamp precedes directly.
 //!
-//! Decisions. A lost connection is reestablished at once if it has carried a whole exchange, otherwise after [`RETRY`],
-//! so a server that is down or refuses all clients is not flooded. A failed attempt ends the operation that has waited
+//! Decisions. A failed attempt to establish a connection ends the operation that has waited
 //! longest, if there is one, with its errno. The time of an operation counts from its submission, so it includes a wait
 //! for a connection. An operation that exceeds the limit ends with `-ETIMEDOUT`; unless the protocol can give up
 //! one operation alone, its connection is closed and reestablished, since its answer may still arrive, and the other
@@ -17,14 +16,12 @@
 //! reconnections, what nobody had asked for) from the submission of the first measured operation on. Rejected: all of them by
 //! that moment, since what is in flight then would be counted without its operation.
 
-use crate::net::connection::{
-    Address, CONNECT_TIMEOUT, Connection, ConnectionOptions, ConnectionState, Established,
-    LateDatagrams, Owed, PARALLEL,
-};
-use crate::net::epoll::{Epoll, Interest, ReadySocket};
+use crate::net::connection::{Address, ConnectionOptions, ConnectionState, Established, PARALLEL};
+use crate::net::connections::{Attempt, Closing, Connections, Event, Traffic};
+use crate::net::epoll::ReadySocket;
+use crate::net::slot_list::{SlotLinks, Timeouts};
 use crate::net::tls::TlsDescription;
 use crate::net::tls::refusal::Refusal;
-use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
 use crate::target::{Awaited, Background, Reaped};
 use bw_model::{Kind, Nanos, Operation};
@@ -33,33 +30,23 @@ use bw_record::histogram::Histogram;
 use bw_sys::clock::monotonic_ns;
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
 
-/// Maximum number of ready sockets that one wait returns.
+/// How many time limits are handled before the sockets.
 const SLICE: usize = 32;
-/// How many of them are served before the worker looks at its schedule again, if no operation ends.
+/// How many ready sockets are served before the worker looks at its schedule again, if no operation ends.
 const SERVED: usize = 4;
 /// How often an idle connection is read before it is used, as long as something has arrived on it.
 const LOOKS: u32 = 4;
 /// The carrier of an operation that has no connection yet.
 const NOBODY: u32 = u32::MAX;
-/// Maximum size of one read [bytes]: more than any datagram has.
-const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The counts so far, without the warm-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConnectionCounts {
-    /// Reconnections.
-    pub reconnects: u64,
-    /// Reconnection attempts that failed.
-    pub failed_connects: u64,
-    pub sent_bytes: u64,
-    pub received_bytes: u64,
+    pub traffic: Traffic,
     /// Connections that were closed because unrequested bytes arrived on them; of UDP the datagrams on a socket in use for
     /// which no operation waited.
     pub unrequested: u64,
-    /// Of UDP: what arrived on sockets that were replaced.
-    pub late: LateDatagrams,
     /// Of UDP: errors of the network that arrived when no operation was in progress on their socket.
     pub late_errors: u64,
     /// Operations that exceeded the time limit.
@@ -85,40 +72,29 @@ pub(crate) struct HandshakeFailure {
 pub(crate) struct Pool<P: Protocol> {
     protocol: P,
     options: ConnectionOptions,
-    address: Address,
-    tls: Option<TlsSettings>,
-    connections: Vec<Connection<P::Session>>,
-    epoll: Epoll,
+    connections: Connections<P::Session>,
     /// Connections with room, in turn; `queued` prevents duplicates.
     free: VecDeque<u32>,
     /// Tokens of the connections that the next flush writes; `prepared` prevents duplicates.
     prepared: Vec<u64>,
-    /// Tokens of the connections that can be read although their socket is not ready.
-    again: VecDeque<u64>,
     /// Slots of operations without a connection.
     waiting: VecDeque<u32>,
     operations: Box<[Operation]>,
+    /// The order of what each connection carries.
+    carried: SlotLinks,
     /// Which connection carries the operation of each slot; [`NOBODY`]: it waits for one.
     carriers: Box<[u32]>,
     /// How many operations have begun and not ended.
     in_flight: usize,
     timeouts: Timeouts,
-    /// The connections that are being established, or whose handshake is in progress.
-    handshakes: Timeouts,
-    /// Connections that are down, and when each is tried again, the earliest first.
-    retries: VecDeque<(Instant, u32)>,
     /// What the protocol's last step ended.
     ends: Vec<End>,
     ended: VecDeque<Reaped>,
-    buffer: Box<[u8]>,
     counts: ConnectionCounts,
     measured: MeasuredPart,
-    connect_times: Histogram,
     handshake_times: Histogram,
     /// How many handshakes are complete, before the run.
-    complete: usize,
-    /// Whether the run has not begun: a failed handshake ends it.
-    before_run: bool,
+    complete: u32,
     refused: Option<HandshakeFailure>,
     /// An error that could not be returned where it occurred; the next flush returns it.
     failure: Option<io::Error>,
@@ -133,19 +109,7 @@ impl<P: Protocol> Pool<P> {
     ) -> io::Result<Self> {
         let size = established.sockets.len();
         let slots = size * options.outstanding as usize;
-        let tls = established.tls;
-        let connections = established.sockets.into_iter().map(|socket| {
-            let transport = Transport::new(socket, tls.as_ref())?;
-            let outstanding = options.outstanding;
-            Ok(Connection::new(transport, protocol.session(), outstanding))
-        });
-        let connections = connections.collect::<io::Result<Vec<_>>>()?;
-        let mut connect_times = Histogram::new();
-        if !established.address.is_datagram() {
-            for ns in established.connect_ns {
-                connect_times.record(ns);
-            }
-        }
+        let connections = Connections::new(established, false, || protocol.session())?;
         let nothing = Operation {
             at: Nanos::ZERO,
             offset: 0,
@@ -154,39 +118,27 @@ impl<P: Protocol> Pool<P> {
             notify: false,
             tag: 0,
         };
-        let mut pool = Self {
+        Ok(Self {
             protocol,
             options,
-            address: established.address,
-            tls,
             connections,
-            epoll: Epoll::new(SLICE)?,
             free: VecDeque::with_capacity(size),
             prepared: Vec::with_capacity(size),
-            again: VecDeque::with_capacity(size),
             waiting: VecDeque::with_capacity(slots),
             operations: vec![nothing; slots].into_boxed_slice(),
+            carried: SlotLinks::new(slots),
             carriers: vec![NOBODY; slots].into_boxed_slice(),
             in_flight: 0,
             timeouts: Timeouts::new(options.timeout, slots),
-            handshakes: Timeouts::new(Some(Nanos(CONNECT_TIMEOUT.as_nanos() as u64)), size),
-            retries: VecDeque::with_capacity(size),
             ends: Vec::with_capacity(options.outstanding as usize),
             ended: VecDeque::with_capacity(slots),
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             counts: ConnectionCounts::default(),
             measured: MeasuredPart::default(),
-            connect_times,
             handshake_times: Histogram::new(),
             complete: 0,
-            before_run: true,
             refused: None,
             failure: None,
-        };
-        for (index, connection) in (0..).zip(&mut pool.connections) {
-            connection.watch(&pool.epoll, Interest::Read, index)?;
-        }
-        Ok(pool)
+        })
     }
 
     /// Completes the handshakes of all connections, at most [`PARALLEL`] at a time.
@@ -195,10 +147,8 @@ impl<P: Protocol> Pool<P> {
     /// epoll failed; inside: a handshake failed or took longer than [`CONNECT_TIMEOUT`].
     pub(crate) fn shake_hands(&mut self) -> io::Result<Result<(), HandshakeFailure>> {
         let mut begun = 0;
-        while self.complete < self.connections.len() {
-            while (begun as usize) < self.connections.len()
-                && begun as usize - self.complete < PARALLEL
-            {
+        while self.complete < self.connections.count() {
+            while begun < self.connections.count() && begun - self.complete < PARALLEL as u32 {
                 self.begin_handshake(begun)?;
                 begun += 1;
             }
@@ -206,22 +156,21 @@ impl<P: Protocol> Pool<P> {
             if let Some(refused) = self.refused.take() {
                 return Ok(Err(refused));
             }
-            if self.complete == begun as usize {
+            if self.complete == begun {
                 continue;
             }
             self.wait(Nanos::NEVER)?;
-            while let Some(ready) = self.next_ready() {
-                self.react(ready)?;
+            while let Some(event) = self.connections.next() {
+                self.react(event)?;
             }
         }
-        self.before_run = false;
+        self.connections.before_run = false;
         Ok(Ok(()))
     }
 
     /// Returns how many connections there are.
-    #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn size(&self) -> u32 {
-        self.connections.len() as u32
+        self.connections.count()
     }
 
     /// Returns how many operations can be in progress.
@@ -249,7 +198,10 @@ impl<P: Protocol> Pool<P> {
         if self.measured.is_awaited() {
             return ConnectionCounts::default();
         }
-        self.counts
+        ConnectionCounts {
+            traffic: self.connections.traffic,
+            ..self.counts
+        }
     }
 
     /// See [`Target::measure_from`](crate::target::Target::measure_from).
@@ -265,7 +217,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Returns how long the connects took [ns], from the first to the connected socket.
     pub(crate) fn connect_times(&self) -> &Histogram {
-        &self.connect_times
+        self.connections.connect_times()
     }
 
     /// Returns how long the handshakes took [ns], from the connected socket to the first operation.
@@ -275,12 +227,12 @@ impl<P: Protocol> Pool<P> {
 
     /// Returns what the first connection agreed on with the server, once its handshake is complete; None without TLS.
     pub(crate) fn tls(&self) -> Option<TlsDescription> {
-        let transport = self.connections.first()?.transport()?;
+        let transport = self.connections[0].transport()?;
         transport.describe_tls()
     }
 
     pub(crate) fn address(&self) -> &Address {
-        &self.address
+        self.connections.address()
     }
 
     /// Assigns the operation to a connection, or queues it.
@@ -291,6 +243,7 @@ impl<P: Protocol> Pool<P> {
         }
         if self.measured.begins_with(operation) {
             self.counts = ConnectionCounts::default();
+            self.connections.traffic = Traffic::default();
         }
         self.timeouts.start(slot, monotonic_ns);
         self.carriers[slot as usize] = NOBODY;
@@ -299,7 +252,7 @@ impl<P: Protocol> Pool<P> {
             return self.waiting.push_back(slot);
         };
         if self.assign(index, slot) {
-            let connection = self.connection(index);
+            let connection = &mut self.connections[index];
             if !std::mem::replace(&mut connection.prepared, true) {
                 let token = connection.token(index);
                 self.prepared.push(token);
@@ -307,7 +260,7 @@ impl<P: Protocol> Pool<P> {
         }
         // In front: the next operation of this flush shares its write.
         if self.room(index) > 0 {
-            self.connection(index).queued = true;
+            self.connections[index].queued = true;
             self.free.push_front(index);
         }
     }
@@ -319,8 +272,8 @@ impl<P: Protocol> Pool<P> {
         }
         for place in 0..self.prepared.len() {
             let token = self.prepared[place];
-            let index = index_of(token);
-            let connection = self.connection(index);
+            let index = token as u32;
+            let connection = &mut self.connections[index];
             // The connection may have been lost since, and then carries other operations or none.
             if connection.token(index) == token {
                 connection.prepared = false;
@@ -349,110 +302,71 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    /// See [`Target::awaited`](crate::target::Target::awaited).
-    pub(crate) fn awaited(&self) -> Awaited {
-        let mut at_most = Nanos::ZERO;
-        if self.ended.is_empty() && self.again.is_empty() && self.epoll.ready() == 0 {
-            at_most = self.until_expiry();
-            if let Some((due, _)) = self.retries.front() {
-                let left = due.saturating_duration_since(Instant::now());
-                at_most = at_most.min(Nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)));
-            }
-        }
-        Awaited {
-            descriptor: Some(self.epoll.descriptor()),
-            at_most,
+    /// Returns when there is something to do that the connections do not know [ns]; zero: now.
+    fn due_ns(&self) -> Option<u64> {
+        match self.ended.is_empty() {
+            false => Some(0),
+            true => self.timeouts.first().map(|(_, due_ns)| due_ns),
         }
     }
 
-    /// See [`Target::background`](crate::target::Target::background): a server may send at any time.
+    /// See [`Target::awaited`](crate::target::Target::awaited).
+    pub(crate) fn awaited(&self) -> Awaited {
+        self.connections.awaited(self.due_ns())
+    }
+
+    /// See [`Target::background`](crate::target::Target::background).
     #[inline]
     pub(crate) fn background(&self) -> Background {
-        let is_ready = self.epoll.ready() > 0 || !self.again.is_empty() || !self.ended.is_empty();
-        if is_ready || !self.retries.is_empty() || self.handshakes.first().is_some() {
-            Background::Work
-        } else {
-            Background::Arrivals
+        match self.ended.is_empty() {
+            false => Background::Work,
+            true => self.connections.background(),
         }
     }
 
     /// Sleeps until a socket is ready, an attempt is due or `at_most` has passed.
     pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        let at_most = at_most.min(self.awaited().at_most);
-        match (at_most, self.in_flight) {
-            (Nanos::ZERO, _) => Ok(()),
-            // Whether polling finds something is learnt from operations.
-            (_, 0) => self.epoll.wait(at_most),
-            _ => self.epoll.wait_polling(at_most),
-        }
+        let (due_ns, polls) = (self.due_ns(), self.in_flight > 0);
+        self.connections.wait(due_ns, at_most, polls)
     }
 
     /// Serves the ready sockets, the attempts and the time limits that are due. It stops when an operation
     /// ends, so that the end is stamped, and the operations it triggers are issued, before other sockets are read.
     fn work(&mut self) -> io::Result<()> {
         self.expire()?;
-        if !self.retries.is_empty() {
-            self.retry()?;
-        }
         // An operation that was given up may have made room.
         self.dispatch()?;
-        if self.again.is_empty() && self.epoll.ready() == 0 {
-            self.epoll.wait(Nanos::ZERO)?;
-        }
+        self.connections.look()?;
         for _ in 0..SERVED {
             if !self.ended.is_empty() {
                 break;
             }
-            let Some(ready) = self.next_ready() else {
+            let Some(event) = self.connections.next() else {
                 break;
             };
-            self.react(ready)?;
+            self.react(event)?;
             self.dispatch()?;
         }
         Ok(())
     }
 
-    /// Returns the next connection that can be served.
-    fn next_ready(&mut self) -> Option<ReadySocket> {
-        let again = self.again.pop_front().map(|token| ReadySocket {
-            token,
-            writable: false,
-            readable: true,
-        });
-        again.or_else(|| self.epoll.take())
+    fn react(&mut self, event: Event) -> io::Result<()> {
+        match event {
+            Event::Attempt(index, attempt) => self.attempted(index, attempt),
+            Event::Ready(index, ready) => self.serve(index, ready),
+        }
     }
 
-    /// Serves a ready socket; one of an earlier connection only if datagrams still arrive on it.
-    fn react(&mut self, ready: ReadySocket) -> io::Result<()> {
-        let index = index_of(ready.token);
-        let connection = &mut self.connections[index as usize];
-        if connection.token(index) != ready.token {
-            connection.read_replaced(ready.token, &mut self.buffer, &mut self.counts.late);
-            return Ok(());
-        }
-        connection.again = false;
-        match connection.state {
-            // What the server sends first waits until the handshake's turn.
-            ConnectionState::Down | ConnectionState::Connected => return Ok(()),
-            ConnectionState::Connecting => {
-                return match connection.outcome() {
-                    Ok(()) => self.connected(index),
-                    Err(errno) => {
-                        self.not_connected(index, errno);
-                        Ok(())
-                    }
-                };
-            }
-            ConnectionState::TransportHandshake => return self.continue_handshake(index),
-            ConnectionState::ProtocolHandshake
-            | ConnectionState::Ready
-            | ConnectionState::Closing => {}
+    /// Serves a ready socket.
+    fn serve(&mut self, index: u32, ready: ReadySocket) -> io::Result<()> {
+        if self.connections[index].state == ConnectionState::TransportHandshake {
+            return self.continue_handshake(index);
         }
         // A response may arrive while the request is still being written.
         if ready.readable {
             self.read(index)?;
         }
-        let connection = self.connection(index);
+        let connection = &mut self.connections[index];
         if ready.writable && connection.token(index) == ready.token && connection.is_unfinished() {
             self.write(index)?;
         }
@@ -461,17 +375,19 @@ impl<P: Protocol> Pool<P> {
 
     /// Writes what the connection has to send, as far as the kernel accepts it.
     fn write(&mut self, index: u32) -> io::Result<()> {
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         connection.unsent |= !connection.out.is_empty();
-        let whole = match connection.write(&mut self.counts.sent_bytes) {
+        let whole = match self.connections.write(index) {
             Ok(whole) => whole,
             Err(errno) => return self.fail_write(index, errno),
         };
+        let connection = &mut self.connections[index];
         if whole {
             self.protocol
                 .more(&mut connection.session, &mut connection.out);
         }
-        connection.rewatch(&self.epoll, index)?;
+        self.connections.rewatch(index)?;
+        let connection = &mut self.connections[index];
         // What there is more is written when the socket has room, after other connections.
         if connection.is_unfinished() || !std::mem::replace(&mut connection.unsent, false) {
             return Ok(());
@@ -484,13 +400,13 @@ impl<P: Protocol> Pool<P> {
     /// Handles a write that failed. What has arrived may say which operations the server has processed (a response) and
     /// which it has not (GOAWAY), so it is read before the others end.
     fn fail_write(&mut self, index: u32, errno: i32) -> io::Result<()> {
-        let connection = self.connection(index);
+        let connection = &mut self.connections[index];
         let token = connection.token(index);
         if connection.state != ConnectionState::ProtocolHandshake {
             connection.unwritable = true;
-            while self.connection(index).token(index) == token && self.read(index)? {}
+            while self.connections[index].token(index) == token && self.read(index)? {}
         }
-        if self.connection(index).token(index) == token {
+        if self.connections[index].token(index) == token {
             self.break_off(index, errno, false)?;
         }
         Ok(())
@@ -498,18 +414,19 @@ impl<P: Protocol> Pool<P> {
 
     /// Reads one piece; returns whether there was one, or the end.
     fn read(&mut self, index: u32) -> io::Result<bool> {
-        let connection = &mut self.connections[index as usize];
-        let length = match connection.read(&mut self.buffer) {
+        let is_datagram = self.address().is_datagram();
+        let length = match self.connections.read(index) {
             Ok(Some(length)) => length,
             Ok(None) => return Ok(false),
             Err(errno) => {
-                let is_late = connection.carried.is_empty() && self.address.is_datagram();
+                let is_late = self.connections[index].carried.is_empty() && is_datagram;
                 self.counts.late_errors += u64::from(is_late);
                 self.break_off(index, errno, false)?;
                 return Ok(true);
             }
         };
-        if length == 0 && !self.address.is_datagram() {
+        let (connection, buffer) = self.connections.with_buffer(index);
+        if length == 0 && !is_datagram {
             if matches!(
                 connection.state,
                 ConnectionState::Ready | ConnectionState::Closing
@@ -521,30 +438,28 @@ impl<P: Protocol> Pool<P> {
             self.break_off(index, -libc::ECONNRESET, true)?;
             return Ok(true);
         }
-        self.counts.received_bytes += length as u64;
         let token = connection.token(index);
         let greets = connection.state == ConnectionState::ProtocolHandshake;
         let idle = connection.carried.is_empty() && !greets;
         let state = self.protocol.receive(
             &mut connection.session,
-            &self.buffer[..length],
+            &buffer[..length],
             &mut connection.out,
             &mut self.ends,
         );
-        let is_unmatched = self.address.is_datagram() && !idle && self.ends.is_empty();
+        let is_unmatched = is_datagram && !idle && self.ends.is_empty();
         self.counts.unrequested += u64::from(is_unmatched);
         let all_sound = self.ends.iter().all(|end| end.result != -libc::EPROTO);
         self.take_ends(index, true);
         // Also bytes behind the last answer, in the same segment.
-        let idle = all_sound && self.connections[index as usize].carried.is_empty() && !greets;
+        let idle = all_sound && self.connections[index].carried.is_empty() && !greets;
         self.settle(index, state, idle)?;
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         if connection.token(index) != token {
             return Ok(true);
         }
-        if connection.is_buffered() && !std::mem::replace(&mut connection.again, true) {
-            self.again.push_back(token);
-        }
+        self.connections.note_buffered(index);
+        let connection = &mut self.connections[index];
         // What the protocol answered; requests that the next flush writes stay for it.
         if connection.is_unfinished() && !connection.prepared && !connection.unwritable {
             self.write(index)?;
@@ -555,12 +470,12 @@ impl<P: Protocol> Pool<P> {
     /// Removes the operations that the last step ended from their connection. `whole`: their responses were received,
     /// and did not just end with the connection.
     fn take_ends(&mut self, index: u32, whole: bool) {
-        let transport = self.connection(index).transport();
+        let transport = self.connections[index].transport();
         let unseen = transport.map_or(Nanos::ZERO, Transport::unseen);
         for place in 0..self.ends.len() {
             let End { slot, result } = self.ends[place];
             if result != RESEND && self.release(index, slot) {
-                self.connection(index).proven |= whole || result >= 0;
+                self.connections[index].proven |= whole || result >= 0;
                 let unseen = if whole { unseen } else { Nanos::ZERO };
                 self.end_unseen(slot, result, unseen);
             }
@@ -577,19 +492,18 @@ impl<P: Protocol> Pool<P> {
 
     /// Returns whether the connection carried the operation; now it does no longer.
     fn release(&mut self, index: u32, slot: u32) -> bool {
-        let carried = &mut self.connections[index as usize].carried;
-        let place = carried.iter().position(|one| *one == slot);
-        debug_assert!(
-            place.is_some(),
-            "an end for an operation that it does not carry"
-        );
-        place.and_then(|place| carried.remove(place)).is_some()
+        // An operation that has ended has a carrier that it is not with any more.
+        let is_carrier = self.carriers.get(slot as usize) == Some(&index);
+        let list = &mut self.connections[index].carried;
+        let carried = is_carrier && self.carried.remove(list, slot);
+        debug_assert!(carried, "an end for an operation that it does not carry");
+        carried
     }
 
     /// Lets an operation wait for another connection. One that has carried nothing would lead to the same end again,
     /// without end.
     fn send_again(&mut self, index: u32, slot: u32) {
-        if !self.connection(index).proven {
+        if !self.connections[index].proven {
             return self.end(slot, -libc::ECONNRESET);
         }
         self.counts.resent += u64::from(self.is_measured(slot));
@@ -599,7 +513,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Updates the connection after a step of its protocol; `idle`: nothing was requested on it.
     fn settle(&mut self, index: u32, state: SessionState, idle: bool) -> io::Result<()> {
-        let connection = self.connection(index);
+        let connection = &mut self.connections[index];
         match state {
             SessionState::Handshake => {
                 connection.shook_hands |= connection.state == ConnectionState::ProtocolHandshake;
@@ -622,10 +536,10 @@ impl<P: Protocol> Pool<P> {
             }
         }
         let limit = self.options.requests_per_connection.unwrap_or(u64::MAX);
-        let connection = self.connection(index);
+        let connection = &mut self.connections[index];
         let used_up = connection.state == ConnectionState::Closing || connection.begun >= limit;
         if used_up && connection.carried.is_empty() {
-            return self.lose(index, false);
+            return self.lose(index, Closing::ByClient);
         }
         self.rest(index);
         Ok(())
@@ -633,20 +547,25 @@ impl<P: Protocol> Pool<P> {
 
     /// Ends everything that the connection carries with this result, and the connection.
     fn break_off(&mut self, index: u32, result: i32, by_server: bool) -> io::Result<()> {
-        match self.connection(index).state {
+        match self.connections[index].state {
             ConnectionState::TransportHandshake | ConnectionState::ProtocolHandshake => {
                 self.not_connected(index, result);
                 Ok(())
             }
             _ => {
                 self.end_all(index, result);
-                self.lose(index, by_server)
+                let closing = match by_server {
+                    true => Closing::ByServer,
+                    false => Closing::ByClient,
+                };
+                self.lose(index, closing)
             }
         }
     }
 
     fn end_all(&mut self, index: u32, result: i32) {
-        while let Some(slot) = self.connection(index).carried.pop_front() {
+        let mut carried = std::mem::take(&mut self.connections[index].carried);
+        while let Some(slot) = self.carried.pop(&mut carried) {
             self.end(slot, result);
         }
     }
@@ -685,7 +604,7 @@ impl<P: Protocol> Pool<P> {
 
     /// Begins the operation on the connection; ends it at once if the protocol refuses it.
     fn assign(&mut self, index: u32, slot: u32) -> bool {
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let begun = self.protocol.begin(
             &mut connection.session,
             slot,
@@ -694,7 +613,7 @@ impl<P: Protocol> Pool<P> {
         );
         match begun {
             Ok(()) => {
-                connection.carried.push_back(slot);
+                self.carried.push(&mut connection.carried, slot);
                 connection.begun += 1;
                 connection.unsent = true;
                 self.carriers[slot as usize] = index;
@@ -709,12 +628,12 @@ impl<P: Protocol> Pool<P> {
 
     /// Returns how many operations can begin on the connection.
     fn room(&self, index: u32) -> u32 {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         if connection.state != ConnectionState::Ready {
             return 0;
         }
         // Both are bounded by `outstanding`.
-        let carried = connection.carried.len() as u32;
+        let carried = connection.carried.length();
         let room = self.options.outstanding.saturating_sub(carried);
         let room = room.min(self.protocol.room(&connection.session));
         let Some(limit) = self.options.requests_per_connection else {
@@ -726,8 +645,8 @@ impl<P: Protocol> Pool<P> {
 
     /// Puts the connection into the queue of those with room, if it has some.
     fn rest(&mut self, index: u32) {
-        if !self.connections[index as usize].queued && self.room(index) > 0 {
-            self.connections[index as usize].queued = true;
+        if !self.connections[index].queued && self.room(index) > 0 {
+            self.connections[index].queued = true;
             self.free.push_back(index);
         }
     }
@@ -736,11 +655,11 @@ impl<P: Protocol> Pool<P> {
     /// protocol did not expect it, or the server has closed the connection, it is reestablished instead.
     fn take_free(&mut self) -> Option<u32> {
         while let Some(index) = self.free.pop_front() {
-            self.connection(index).queued = false;
+            self.connections[index].queued = false;
             if self.room(index) == 0 {
                 continue;
             }
-            if !self.connection(index).carried.is_empty() {
+            if !self.connections[index].carried.is_empty() {
                 return Some(index);
             }
             match self.look(index) {
@@ -756,38 +675,28 @@ impl<P: Protocol> Pool<P> {
 
     /// Reads what has arrived on an idle connection; returns whether an operation can begin on it.
     fn look(&mut self, index: u32) -> io::Result<bool> {
-        let token = self.connection(index).token(index);
+        let token = self.connections[index].token(index);
         for _ in 0..LOOKS {
-            if !self.read(index)? || self.connection(index).token(index) != token {
+            if !self.read(index)? || self.connections[index].token(index) != token {
                 break;
             }
         }
-        if self.connection(index).token(index) != token || self.room(index) == 0 {
+        if self.connections[index].token(index) != token || self.room(index) == 0 {
             return Ok(false);
         }
         // The reads may have queued it again.
-        if std::mem::replace(&mut self.connection(index).queued, false) {
+        if std::mem::replace(&mut self.connections[index].queued, false) {
             self.free.retain(|one| *one != index);
         }
         Ok(true)
     }
-
-    fn connection(&mut self, index: u32) -> &mut Connection<P::Session> {
-        &mut self.connections[index as usize]
-    }
-}
-
-/// Returns the index in a token.
-#[allow(clippy::cast_possible_truncation)]
-fn index_of(token: u64) -> u32 {
-    token as u32
 }
 
 /// Time limits.
 impl<P: Protocol> Pool<P> {
-    /// Ends the operations and the handshakes that have exceeded their limit.
+    /// Ends the operations and the attempts that have exceeded their limit, and begins the attempts that are due.
     fn expire(&mut self) -> io::Result<()> {
-        if self.timeouts.first().is_none() && self.handshakes.first().is_none() {
+        if self.timeouts.first().is_none() && !self.connections.is_any_down() {
             return Ok(());
         }
         let now_ns = monotonic_ns();
@@ -798,12 +707,10 @@ impl<P: Protocol> Pool<P> {
             }
         }
         for _ in 0..SLICE {
-            match self.handshakes.first() {
-                Some((index, due_ns)) if due_ns <= now_ns => {
-                    self.not_connected(index, -libc::ETIMEDOUT);
-                }
-                _ => break,
-            }
+            let Some((index, attempt)) = self.connections.due(now_ns)? else {
+                break;
+            };
+            self.attempted(index, attempt)?;
         }
         Ok(())
     }
@@ -818,137 +725,65 @@ impl<P: Protocol> Pool<P> {
             self.end(slot, -libc::ETIMEDOUT);
             return Ok(());
         }
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let usable = self
             .protocol
             .cancel(&mut connection.session, slot, &mut connection.out);
         self.release(index, slot);
         self.end(slot, -libc::ETIMEDOUT);
         if usable {
-            let token = self.connection(index).token(index);
+            let token = self.connections[index].token(index);
             self.write(index)?;
-            if self.connection(index).token(index) != token {
+            if self.connections[index].token(index) != token {
                 return Ok(());
             }
             return self.settle(index, SessionState::Ready, false);
         }
         self.end_all(index, -libc::ECONNABORTED);
-        self.close(index, Closing::TimedOut { is_measured })?;
+        self.connections
+            .close(index, Closing::TimedOut { is_measured })?;
         // At once: the time limit itself keeps the reconnection rate low.
-        self.reconnect(index)
-    }
-
-    /// Returns the time until the first operation or handshake expires; [`Nanos::NEVER`] if none does.
-    fn until_expiry(&self) -> Nanos {
-        let first = [self.timeouts.first(), self.handshakes.first()];
-        let due_ns = first.into_iter().flatten().map(|(_, due_ns)| due_ns).min();
-        due_ns.map_or(Nanos::NEVER, |due_ns| {
-            Nanos(due_ns.saturating_sub(monotonic_ns()))
-        })
+        let attempt = self.connections.reconnect(index)?;
+        self.attempted(index, attempt)
     }
 }
 
-/// Why a connection is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Closing {
-    ByServer,
-    ByClient,
-    /// Its operation exceeded the time limit.
-    TimedOut {
-        is_measured: bool,
-    },
-}
-
-impl Closing {
-    /// Returns the answer that may still arrive.
-    fn owed(self) -> Owed {
-        match self {
-            Self::ByServer | Self::ByClient => Owed::Nothing,
-            Self::TimedOut { is_measured: true } => Owed::Counted,
-            Self::TimedOut { is_measured: false } => Owed::WarmUp,
-        }
-    }
-}
-
-/// Delay before another attempt at a connection that failed, or that carried no whole exchange.
-const RETRY: Duration = Duration::from_millis(50);
-
-/// Connections: handshakes, loss and reconnection.
+/// Handshakes, and the loss of connections.
 impl<P: Protocol> Pool<P> {
-    /// Closes the connection; of UDP its socket is set aside.
-    fn close(&mut self, index: u32, closing: Closing) -> io::Result<()> {
-        let connection = &mut self.connections[index as usize];
-        if self.address.is_datagram() {
-            connection.set_aside(
-                (&self.epoll, index),
-                closing.owed(),
-                &mut self.buffer,
-                &mut self.counts.late,
-            )?;
-        }
-        connection.close(closing == Closing::ByServer);
-        Ok(())
+    /// Closes a connection, and arranges its reconnection.
+    fn lose(&mut self, index: u32, closing: Closing) -> io::Result<()> {
+        let attempt = self.connections.lose(index, closing)?;
+        self.attempted(index, attempt)
     }
 
-    /// Closes the connection and arranges its reconnection.
-    fn lose(&mut self, index: u32, by_server: bool) -> io::Result<()> {
-        let closing = if by_server {
-            Closing::ByServer
-        } else {
-            Closing::ByClient
-        };
-        self.close(index, closing)?;
-        // A socket of UDP costs the server nothing.
-        if self.connection(index).proven || self.address.is_datagram() {
-            return self.reconnect(index);
-        }
-        self.retries.push_back((Instant::now() + RETRY, index));
-        Ok(())
-    }
-
-    fn reconnect(&mut self, index: u32) -> io::Result<()> {
-        let connection = &mut self.connections[index as usize];
-        self.handshakes.start(index, monotonic_ns);
-        match connection.reconnect(&self.address, self.tls.as_ref()) {
-            Ok(()) if self.address.is_datagram() => {
-                connection.watch(&self.epoll, Interest::Read, index)?;
-                self.begin_handshake(index)
-            }
-            // The outcome is reported as an event, even if it is known already.
-            Ok(()) => connection.watch(&self.epoll, Interest::Write, index),
-            Err(errno) => {
+    /// Handles what an attempt has come to.
+    fn attempted(&mut self, index: u32, attempt: Attempt) -> io::Result<()> {
+        match attempt {
+            Attempt::InProgress => Ok(()),
+            Attempt::Connected => self.begin_handshake(index),
+            Attempt::Failed(errno) => {
                 self.not_connected(index, errno);
                 Ok(())
             }
         }
     }
 
-    fn connected(&mut self, index: u32) -> io::Result<()> {
-        let connection = &mut self.connections[index as usize];
-        let took_ns = monotonic_ns().saturating_sub(connection.since_ns);
-        self.connect_times.record(took_ns);
-        connection.state = ConnectionState::Connected;
-        self.begin_handshake(index)
-    }
-
     fn begin_handshake(&mut self, index: u32) -> io::Result<()> {
-        let now_ns = monotonic_ns();
-        self.handshakes.start(index, || now_ns);
-        let connection = self.connection(index);
-        connection.since_ns = now_ns;
-        connection.state = ConnectionState::TransportHandshake;
+        self.connections.limit_handshake(index);
+        self.connections[index].state = ConnectionState::TransportHandshake;
         self.continue_handshake(index)
     }
 
     /// Continues the transport's handshake; after it, that of the protocol begins.
     fn continue_handshake(&mut self, index: u32) -> io::Result<()> {
-        let connection = &mut self.connections[index as usize];
+        let has_tls = self.connections.has_tls();
+        let connection = &mut self.connections[index];
         match connection.handshake() {
             // It may have been complete at once.
-            Ok(true) => connection.shook_hands |= self.tls.is_some(),
+            Ok(true) => connection.shook_hands |= has_tls,
             Ok(false) => {
                 connection.shook_hands = true;
-                return connection.rewatch(&self.epoll, index);
+                return self.connections.rewatch(index);
             }
             Err(errno) => {
                 self.not_connected(index, errno);
@@ -961,11 +796,9 @@ impl<P: Protocol> Pool<P> {
             .protocol
             .open(&mut connection.session, &mut connection.out);
         let token = connection.token(index);
-        if connection.is_buffered() && !std::mem::replace(&mut connection.again, true) {
-            self.again.push_back(token);
-        }
+        self.connections.note_buffered(index);
         self.settle(index, state, false)?;
-        if self.connection(index).token(index) == token {
+        if self.connections[index].token(index) == token {
             // Also without bytes: the socket is not watched for room any more.
             self.write(index)?;
         }
@@ -974,25 +807,19 @@ impl<P: Protocol> Pool<P> {
 
     /// Handles a complete handshake: operations can begin.
     fn complete_handshake(&mut self, index: u32) {
-        self.handshakes.end(index);
-        let connection = &mut self.connections[index as usize];
-        connection.state = ConnectionState::Ready;
+        self.connections.complete(index);
+        let connection = &self.connections[index];
         if connection.shook_hands {
             let took_ns = monotonic_ns().saturating_sub(connection.since_ns);
             self.handshake_times.record(took_ns);
         }
-        if self.before_run {
-            self.complete += 1;
-        } else {
-            self.counts.reconnects += 1;
-        }
+        self.complete += u32::from(self.connections.before_run);
     }
 
     /// Handles a failed attempt: it is due again later, and a waiting operation ends.
     fn not_connected(&mut self, index: u32, result: i32) {
-        self.handshakes.end(index);
-        if self.before_run && self.refused.is_none() {
-            let connection = &self.connections[index as usize];
+        if self.connections.before_run && self.refused.is_none() {
+            let connection = &self.connections[index];
             let mut failure = HandshakeFailure {
                 result,
                 refusal: None,
@@ -1012,141 +839,9 @@ impl<P: Protocol> Pool<P> {
             }
             self.refused = Some(failure);
         }
-        let connection = self.connection(index);
-        connection.close(connection.state == ConnectionState::Connecting);
-        self.counts.failed_connects += 1;
-        self.retries.push_back((Instant::now() + RETRY, index));
+        self.connections.fail(index);
         if let Some(slot) = self.waiting.pop_front() {
             self.end(slot, result);
         }
-    }
-
-    fn retry(&mut self) -> io::Result<()> {
-        let now = Instant::now();
-        for _ in 0..SLICE {
-            match self.retries.front() {
-                Some(&(due, index)) if due <= now => {
-                    self.retries.pop_front();
-                    self.reconnect(index)?;
-                }
-                _ => return Ok(()),
-            }
-        }
-        Ok(())
-    }
-}
-
-const NONE: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct TimeoutEntry {
-    due_ns: u64,
-    previous: u32,
-    next: u32,
-    listed: bool,
-}
-
-/// The operations in progress, in the order in which they expire.
-#[derive(Debug)]
-pub(crate) struct Timeouts {
-    limit: Option<Nanos>,
-    entries: Box<[TimeoutEntry]>,
-    first: u32,
-    last: u32,
-}
-
-impl Timeouts {
-    /// Returns an empty list for `slots` operations; without a limit it stays empty.
-    pub(crate) fn new(limit: Option<Nanos>, slots: usize) -> Self {
-        let entry = TimeoutEntry {
-            due_ns: 0,
-            previous: NONE,
-            next: NONE,
-            listed: false,
-        };
-        Self {
-            limit,
-            entries: vec![entry; slots].into_boxed_slice(),
-            first: NONE,
-            last: NONE,
-        }
-    }
-
-    /// Adds the operation of `slot`, which starts at `now_ns()`; the clock is read only if there is a limit.
-    pub(crate) fn start(&mut self, slot: u32, now_ns: impl FnOnce() -> u64) {
-        let Some(limit) = self.limit else { return };
-        self.end(slot);
-        let Some(entry) = self.entries.get_mut(slot as usize) else {
-            return;
-        };
-        *entry = TimeoutEntry {
-            due_ns: now_ns().saturating_add(limit.0),
-            previous: self.last,
-            next: NONE,
-            listed: true,
-        };
-        match self.last {
-            NONE => self.first = slot,
-            last => self.entries[last as usize].next = slot,
-        }
-        self.last = slot;
-    }
-
-    /// Removes the operation of `slot`, which has ended.
-    pub(crate) fn end(&mut self, slot: u32) {
-        let Some(entry) = self.entries.get_mut(slot as usize) else {
-            return;
-        };
-        if !std::mem::replace(&mut entry.listed, false) {
-            return;
-        }
-        let TimeoutEntry { previous, next, .. } = *entry;
-        match previous {
-            NONE => self.first = next,
-            previous => self.entries[previous as usize].next = next,
-        }
-        match next {
-            NONE => self.last = previous,
-            next => self.entries[next as usize].previous = previous,
-        }
-    }
-
-    /// Returns the operation that expires first, and when.
-    pub(crate) fn first(&self) -> Option<(u32, u64)> {
-        let entry = self.entries.get(self.first as usize)?;
-        Some((self.first, entry.due_ns))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn the_first_is_the_one_that_has_been_under_way_longest(
-            steps in prop::collection::vec((0u32..8, any::<bool>()), 0..200),
-        ) {
-            let mut timeouts = Timeouts::new(Some(Nanos(100)), 8);
-            let mut model: Vec<(u32, u64)> = Vec::new();
-            for (now, (slot, starts)) in (0..).zip(steps) {
-                model.retain(|(other, _)| *other != slot);
-                if starts {
-                    model.push((slot, now + 100));
-                    timeouts.start(slot, || now);
-                } else {
-                    timeouts.end(slot);
-                }
-                prop_assert_eq!(timeouts.first(), model.first().copied());
-            }
-        }
-    }
-
-    #[test]
-    fn without_a_limit_no_clock_is_read_and_nothing_is_due() {
-        let mut timeouts = Timeouts::new(None, 1);
-        timeouts.start(0, || unreachable!());
-        assert_eq!(timeouts.first(), None);
     }
 }

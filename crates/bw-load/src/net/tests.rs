@@ -327,7 +327,7 @@ fn a_datagram_that_finds_no_room_is_counted_when_it_is_written_whole() {
     // The queue of a Unix socket fills up where that of a device cannot be made to.
     let kind = Type::DGRAM.nonblocking();
     let (near, mut far) = Socket::pair(Domain::UNIX, kind, None).unwrap();
-    let mut connection = Connection::new(Transport::new(near, None).unwrap(), (), 1);
+    let mut connection = Connection::new(Transport::new(near, None).unwrap(), ());
     let (mut sent_bytes, mut written) = (0, 0);
     connection.out.put(b"datagram");
     while connection.write(&mut sent_bytes).unwrap() {

@@ -1,4 +1,4 @@
-//! Many outstanding calls on several connections: assignment, sending, replies, time limits, reconnection.
+//! Many outstanding calls on several connections: assignment, sending, replies, time limits, lost connections.
 //!
 //! A call goes to the next connection in turn that is up and has room; without one it waits. If a server reads or writes only
 //! a part, another call has the rest, as every client of NFS does it.
@@ -10,9 +10,10 @@
 //! stream that is not one of records ends with its connection, and all its operations with EBADMSG. Failed connects end no operation: like a
 //! mounted file system, a client of NFS waits for its server, here until the time limit.
 
-use crate::net::connection::{Address, CONNECT_TIMEOUT, begin_connect, is_later, negative};
-use crate::net::epoll::{Epoll, Interest, ReadySocket};
-use crate::net::pool::Timeouts;
+use crate::net::connection::{ConnectionState, Established};
+use crate::net::connections::{Attempt, Closing, Connections, Event, Traffic};
+use crate::net::slot_list::{SlotLinks, Timeouts};
+use crate::net::transport::Transport;
 use crate::nfs::operation::{KEPT, NoCall, Outcome, Translator, is_idempotent};
 use crate::nfs::xids::Xids;
 use crate::target::{Awaited, Background, Reaped};
@@ -21,27 +22,18 @@ use bw_nfs::record::{Record, Records};
 use bw_nfs::rpc::{read_reply, xid_of};
 use bw_nfs::status::Status;
 use bw_nfs::{Procedure, reply};
-use bw_protocol::MeasuredPart;
+use bw_protocol::{MeasuredPart, Outgoing};
 use bw_sys::clock::monotonic_ns;
 use serde::Serialize;
-use socket2::Socket;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::io;
 
-/// Maximum number of ready sockets that one wait returns.
-const READY: usize = 32;
-/// How many of them are served before the worker looks at its schedule again, if no operation ends.
+/// How many ready sockets are served before the worker looks at its schedule again, if no operation ends.
 const SERVED: usize = 4;
-/// Maximum size of one read [bytes].
-const BUFFER_BYTES: usize = 64 * 1024;
 /// More calls are not encoded while this much waits to be written [bytes].
 const UNSENT_MOST: usize = 128 * 1024;
-/// How often a connection writes before others are served.
-const WRITES_AT_ONCE: u32 = 16;
-/// Delay before another attempt at a connection that failed, or on which no reply has come.
-const RETRY_NS: u64 = 50_000_000;
+/// How often the calls that wait for room are encoded before others are served.
+const TURNS: u32 = 16;
 /// How often the call of an operation is sent again after lost connections.
 const RESENDS: u8 = 3;
 /// Length of a record beyond the data of the largest READ or WRITE [bytes].
@@ -120,48 +112,17 @@ impl Slot {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinkState {
-    Down,
-    Connecting,
-    Up,
-}
-
-/// One connection.
+/// The calls of a connection, and what has arrived of a reply.
 #[derive(Debug)]
-struct Link {
-    socket: Option<Socket>,
-    state: LinkState,
-    /// Distinguishes the events of this socket from those of an earlier one.
-    generation: u32,
-    /// Whether a reply has come since it was established.
-    proven: bool,
-    /// Calls that were assigned to it and not answered.
-    outstanding: u32,
-    outgoing: Vec<u8>,
-    sent: usize,
-    /// Whether the socket is watched for room.
-    watched: bool,
-    /// Whether the next flush writes.
-    prepared: bool,
+struct Calls {
+    /// Those that are not encoded yet.
     queue: VecDeque<u32>,
     records: Records,
-}
-
-impl Link {
-    fn token(&self, index: u32) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(index)
-    }
-
-    fn unsent(&self) -> usize {
-        self.outgoing.len() - self.sent
-    }
 }
 
 /// The parameters of a pipeline.
 #[derive(Clone, Debug)]
 pub(crate) struct PipelinePlan {
-    pub address: Address,
     pub reserved_port: bool,
     /// Maximum number of unanswered calls of a connection.
     pub outstanding: u32,
@@ -176,24 +137,22 @@ pub(crate) struct PipelinePlan {
 pub(crate) struct Pipeline {
     plan: PipelinePlan,
     translator: Translator,
-    links: Vec<Link>,
+    connections: Connections<Calls>,
+    /// The order of the calls of each connection.
+    carried: SlotLinks,
     slots: Box<[Slot]>,
     xids: Xids,
-    epoll: Epoll,
-    next_link: u32,
+    next_connection: u32,
     prepared: Vec<u32>,
     waiting: VecDeque<u32>,
     /// How many operations have begun and not ended.
     in_flight: usize,
     timeouts: Timeouts,
-    /// The connections that are being established.
-    connects: Timeouts,
     /// Postponed calls, and when each is sent again: the earliest first, since all wait equally long.
     postponed: VecDeque<(u64, u32)>,
-    /// Connections that are down, and when each is tried again, the earliest first.
-    retries: VecDeque<(u64, u32)>,
     ended: VecDeque<Reaped>,
-    buffer: Box<[u8]>,
+    /// How long the replies that are being handled had been there before they were read.
+    unseen: Nanos,
     counts: CallCounts,
     measured: MeasuredPart,
 }
@@ -203,27 +162,22 @@ impl Pipeline {
     pub(crate) fn new(
         plan: PipelinePlan,
         translator: Translator,
-        sockets: Vec<Socket>,
+        established: Established,
     ) -> io::Result<Self> {
         let room = UNSENT_MOST + translator.most_bytes() + plan.data_bytes;
         let outstanding = plan.outstanding as usize;
-        let links: Vec<_> = sockets
-            .into_iter()
-            .map(|socket| Link {
-                socket: Some(socket),
-                state: LinkState::Up,
-                generation: 0,
-                proven: false,
-                outstanding: 0,
-                outgoing: Vec::with_capacity(room),
-                sent: 0,
-                watched: false,
-                prepared: false,
-                queue: VecDeque::with_capacity(outstanding),
-                records: Records::new(KEPT, plan.data_bytes.max(KEPT) + RECORD_SPARE),
-            })
-            .collect();
-        let capacity = links.len() * outstanding;
+        let calls = || Calls {
+            queue: VecDeque::with_capacity(outstanding),
+            records: Records::new(KEPT, plan.data_bytes.max(KEPT) + RECORD_SPARE),
+        };
+        let mut connections = Connections::new(established, plan.reserved_port, calls)?;
+        for index in 0..connections.count() {
+            connections[index].out = Outgoing::with_capacity(room);
+            connections.complete(index);
+        }
+        connections.before_run = false;
+        let count = connections.count() as usize;
+        let capacity = count * outstanding;
         let slot = Slot {
             operation: Operation {
                 at: Nanos::ZERO,
@@ -240,35 +194,25 @@ impl Pipeline {
             resends: 0,
             looks_up: None,
         };
-        let pipeline = Self {
+        Ok(Self {
             translator,
+            carried: SlotLinks::new(capacity),
             slots: vec![slot; capacity].into_boxed_slice(),
             // Others in each run, so that a server does not take a call for a repetition.
             xids: Xids::new(bw_sys::clock::realtime_ns() as u32, capacity),
-            epoll: Epoll::new(READY)?,
-            next_link: 0,
-            prepared: Vec::with_capacity(links.len()),
+            next_connection: 0,
+            prepared: Vec::with_capacity(count),
             waiting: VecDeque::with_capacity(capacity),
             in_flight: 0,
             timeouts: Timeouts::new(plan.timeout, capacity),
-            connects: Timeouts::new(Some(Nanos(CONNECT_TIMEOUT.as_nanos() as u64)), links.len()),
             postponed: VecDeque::with_capacity(capacity),
-            retries: VecDeque::with_capacity(links.len()),
             ended: VecDeque::with_capacity(capacity),
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            unseen: Nanos::ZERO,
             counts: CallCounts::default(),
             measured: MeasuredPart::default(),
             plan,
-            links,
-        };
-        for (index, link) in (0..).zip(&pipeline.links) {
-            if let Some(socket) = &link.socket {
-                pipeline
-                    .epoll
-                    .add(socket.as_fd(), Interest::Read, link.token(index))?;
-            }
-        }
-        Ok(pipeline)
+            connections,
+        })
     }
 
     pub(crate) fn capacity(&self) -> u32 {
@@ -276,7 +220,7 @@ impl Pipeline {
     }
 
     pub(crate) fn connections(&self) -> u32 {
-        self.links.len() as u32
+        self.connections.count()
     }
 
     /// Returns the counts; all zero if nothing was measured.
@@ -284,7 +228,14 @@ impl Pipeline {
         if self.measured.is_awaited() {
             return CallCounts::default();
         }
-        self.counts
+        let traffic = self.connections.traffic;
+        CallCounts {
+            reconnects: traffic.reconnects,
+            failed_connects: traffic.failed_connects,
+            sent_bytes: traffic.sent_bytes,
+            received_bytes: traffic.received_bytes,
+            ..self.counts
+        }
     }
 
     /// See [`Target::measure_from`](crate::target::Target::measure_from). Counts of operations go by the intended start of
@@ -304,6 +255,7 @@ impl Pipeline {
     pub(crate) fn submit(&mut self, slot: u32, operation: &Operation) {
         if self.measured.begins_with(operation) {
             self.counts = CallCounts::default();
+            self.connections.traffic = Traffic::default();
         }
         self.in_flight += 1;
         self.timeouts.start(slot, monotonic_ns);
@@ -320,7 +272,7 @@ impl Pipeline {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while let Some(index) = self.prepared.pop() {
             // It may have been lost since.
-            if std::mem::take(&mut self.link(index).prepared) {
+            if std::mem::take(&mut self.connections[index].prepared) {
                 self.write(index)?;
             }
         }
@@ -338,67 +290,59 @@ impl Pipeline {
         Ok(())
     }
 
-    /// See [`Target::awaited`](crate::target::Target::awaited).
-    pub(crate) fn awaited(&self) -> Awaited {
+    /// Returns when there is something to do that the connections do not know [ns]; zero: now.
+    fn due_ns(&self) -> Option<u64> {
+        if !self.ended.is_empty() {
+            return Some(0);
+        }
         let due = [
             self.timeouts.first().map(|(_, due_ns)| due_ns),
             self.postponed.front().map(|(due_ns, _)| *due_ns),
-            self.retries.front().map(|(due_ns, _)| *due_ns),
-            self.connects.first().map(|(_, due_ns)| due_ns),
         ];
-        let at_most = if !self.ended.is_empty() || self.epoll.ready() > 0 {
-            Nanos::ZERO
-        } else {
-            let due_ns = due.into_iter().flatten().min();
-            due_ns.map_or(Nanos::NEVER, |due_ns| {
-                Nanos(due_ns.saturating_sub(monotonic_ns()))
-            })
-        };
-        Awaited {
-            descriptor: Some(self.epoll.descriptor()),
-            at_most,
-        }
+        due.into_iter().flatten().min()
     }
 
-    /// See [`Target::background`](crate::target::Target::background): a server may close at any time.
+    /// See [`Target::awaited`](crate::target::Target::awaited).
+    pub(crate) fn awaited(&self) -> Awaited {
+        self.connections.awaited(self.due_ns())
+    }
+
+    /// See [`Target::background`](crate::target::Target::background).
     #[inline]
     pub(crate) fn background(&self) -> Background {
-        let is_ready = self.epoll.ready() > 0 || !self.ended.is_empty();
-        if is_ready || !self.retries.is_empty() || self.connects.first().is_some() {
-            Background::Work
-        } else {
-            Background::Arrivals
+        match self.ended.is_empty() {
+            false => Background::Work,
+            true => self.connections.background(),
         }
     }
 
     /// Sleeps until a socket is ready, something is due or `at_most` has passed.
     pub(crate) fn wait(&mut self, at_most: Nanos) -> io::Result<()> {
-        let at_most = at_most.min(self.awaited().at_most);
-        match (at_most, self.in_flight) {
-            (Nanos::ZERO, _) => Ok(()),
-            // Whether polling finds something is learnt from operations.
-            (_, 0) => self.epoll.wait(at_most),
-            _ => self.epoll.wait_polling(at_most),
-        }
+        let (due_ns, polls) = (self.due_ns(), self.in_flight > 0);
+        self.connections.wait(due_ns, at_most, polls)
     }
 
     /// Serves what is due and the ready sockets. It stops when an operation ends, so that the end is stamped, and the
     /// operations it triggers are issued, before other sockets are read.
     fn work(&mut self) -> io::Result<()> {
         self.serve_due()?;
-        if self.epoll.ready() == 0 {
-            self.epoll.wait(Nanos::ZERO)?;
-        }
+        self.connections.look()?;
         for _ in 0..SERVED {
             if !self.ended.is_empty() {
                 break;
             }
-            let Some(ready) = self.epoll.take() else {
-                break;
-            };
-            let index = ready.token as u32;
-            if self.link(index).token(index) == ready.token {
-                self.react(index, ready)?;
+            match self.connections.next() {
+                None => break,
+                Some(Event::Attempt(index, attempt)) => self.attempted(index, attempt)?,
+                Some(Event::Ready(index, ready)) => {
+                    let token = self.connections[index].token(index);
+                    if ready.readable {
+                        self.read(index)?;
+                    }
+                    if ready.writable && self.connections[index].token(index) == token {
+                        self.write(index)?;
+                    }
+                }
             }
         }
         // What is sent again, or waited for a connection.
@@ -408,7 +352,7 @@ impl Pipeline {
 
     fn serve_due(&mut self) -> io::Result<()> {
         let nothing = self.timeouts.first().is_none() && self.postponed.is_empty();
-        if nothing && self.retries.is_empty() && self.connects.first().is_none() {
+        if nothing && !self.connections.is_any_down() {
             return Ok(());
         }
         let now_ns = monotonic_ns();
@@ -425,45 +369,20 @@ impl Pipeline {
             self.renumber(slot);
             self.assign(slot);
         }
-        while let Some((index, due_ns)) = self.connects.first()
-            && due_ns <= now_ns
-        {
-            self.not_connected(index, now_ns);
-        }
-        while let Some(&(due_ns, index)) = self.retries.front()
-            && due_ns <= now_ns
-        {
-            self.retries.pop_front();
-            self.connect(index, now_ns)?;
+        while let Some((index, attempt)) = self.connections.due(now_ns)? {
+            self.attempted(index, attempt)?;
         }
         Ok(())
     }
 
-    fn react(&mut self, index: u32, ready: ReadySocket) -> io::Result<()> {
-        if self.link(index).state == LinkState::Connecting {
-            let Some(socket) = &self.link(index).socket else {
-                return Ok(());
-            };
-            return match socket.take_error() {
-                Ok(None) => self.connected(index),
-                Ok(Some(_)) | Err(_) => {
-                    self.not_connected(index, monotonic_ns());
-                    Ok(())
-                }
-            };
+    /// Handles what an attempt to establish a connection has come to.
+    fn attempted(&mut self, index: u32, attempt: Attempt) -> io::Result<()> {
+        match attempt {
+            Attempt::InProgress => return Ok(()),
+            Attempt::Connected => self.connections.complete(index),
+            Attempt::Failed(_) => self.connections.fail(index),
         }
-        let generation = self.link(index).generation;
-        if ready.readable {
-            self.read(index)?;
-        }
-        if ready.writable && self.link(index).generation == generation {
-            self.write(index)?;
-        }
-        Ok(())
-    }
-
-    fn link(&mut self, index: u32) -> &mut Link {
-        &mut self.links[index as usize]
+        self.connections.rewatch(index)
     }
 }
 
@@ -488,15 +407,17 @@ impl Pipeline {
     fn try_assign(&mut self, slot: u32) -> bool {
         let count = self.connections();
         for _ in 0..count {
-            let index = self.next_link;
-            self.next_link = if index + 1 == count { 0 } else { index + 1 };
-            let link = &mut self.links[index as usize];
-            if link.state == LinkState::Up && link.outstanding < self.plan.outstanding {
-                link.outstanding += 1;
-                if link.unsent() < UNSENT_MOST && link.queue.is_empty() {
+            let index = self.next_connection;
+            self.next_connection = if index + 1 == count { 0 } else { index + 1 };
+            let connection = &mut self.connections[index];
+            let has_room = connection.carried.length() < self.plan.outstanding;
+            if connection.state == ConnectionState::Ready && has_room {
+                self.carried.push(&mut connection.carried, slot);
+                let calls = &mut connection.session;
+                if connection.out.unsent_bytes() < UNSENT_MOST as u64 && calls.queue.is_empty() {
                     self.encode(slot, index);
                 } else {
-                    link.queue.push_back(slot);
+                    calls.queue.push_back(slot);
                     self.slots[slot as usize].state = CallState::Queued(index);
                 }
                 return true;
@@ -519,11 +440,13 @@ impl Pipeline {
         let entry = &mut self.slots[slot as usize];
         let xid = entry.xid;
         entry.state = CallState::Sent(index);
-        let link = &mut self.links[index as usize];
+        let out = &mut self.connections[index].out;
         let rest = entry.rest();
         let address = FileAddress::unpack(rest.offset);
+        let most = self.translator.most_bytes() + self.plan.data_bytes;
+        let translator = &mut self.translator;
         let encoded = match entry.looks_up {
-            None => self.translator.encode(&mut link.outgoing, xid, &rest),
+            None => out.put_with(most, |out| translator.encode(out, xid, &rest)),
             Some(object) => Err(NoCall::Unknown(object)),
         };
         let procedure = match encoded {
@@ -531,7 +454,7 @@ impl Pipeline {
             Err(NoCall::Ended(result)) => return self.end(slot, result),
             Err(NoCall::Unknown(object)) => {
                 let name = (object, object == address.object && address.renamed);
-                match self.translator.encode_lookup(&mut link.outgoing, xid, name) {
+                match out.put_with(most, |out| translator.encode_lookup(out, xid, name)) {
                     Ok(procedure) => {
                         entry.looks_up = Some(object);
                         self.counts.lookups += u64::from(self.measured.has(&entry.operation));
@@ -547,9 +470,9 @@ impl Pipeline {
 
     /// Marks a connection for the next flush.
     fn prepare(&mut self, index: u32) {
-        let link = &mut self.links[index as usize];
-        // If the socket is watched, the kernel reports when it has room.
-        if !link.watched && !std::mem::replace(&mut link.prepared, true) {
+        let connection = &mut self.connections[index];
+        // The kernel reports when it has room.
+        if !connection.waits_for_room() && !std::mem::replace(&mut connection.prepared, true) {
             self.prepared.push(index);
         }
     }
@@ -563,7 +486,7 @@ impl Pipeline {
         self.ended.push_back(Reaped {
             slot,
             result,
-            unseen: Nanos::ZERO,
+            unseen: self.unseen,
         });
     }
 
@@ -575,10 +498,14 @@ impl Pipeline {
             CallState::Waiting => remove(&mut self.waiting, |waiting| *waiting == slot),
             CallState::Postponed => remove(&mut self.postponed, |(_, waiting)| *waiting == slot),
             CallState::Queued(index) => {
-                remove(&mut self.link(index).queue, |waiting| *waiting == slot);
-                self.link(index).outstanding -= 1;
+                let connection = &mut self.connections[index];
+                remove(&mut connection.session.queue, |waiting| *waiting == slot);
+                self.carried.remove(&mut connection.carried, slot);
             }
-            CallState::Sent(index) => self.link(index).outstanding -= 1,
+            CallState::Sent(index) => {
+                let connection = &mut self.connections[index];
+                self.carried.remove(&mut connection.carried, slot);
+            }
         }
     }
 }
@@ -594,77 +521,43 @@ fn remove<T>(queue: &mut VecDeque<T>, fits: impl FnMut(&T) -> bool) {
 impl Pipeline {
     /// Writes what the kernel accepts, and encodes the calls that waited for it.
     fn write(&mut self, index: u32) -> io::Result<()> {
-        for _ in 0..WRITES_AT_ONCE {
-            let link = &mut self.links[index as usize];
-            if link.state != LinkState::Up {
+        for _ in 0..TURNS {
+            if self.connections[index].state != ConnectionState::Ready {
                 return Ok(());
             }
-            if link.unsent() == 0 {
-                link.outgoing.clear();
-                link.sent = 0;
-                if link.queue.is_empty() {
-                    return self.watch(index, false);
+            match self.connections.write(index) {
+                Ok(true) if !self.connections[index].session.queue.is_empty() => {
+                    self.encode_queued(index);
                 }
-                self.encode_queued(index);
-                continue;
-            }
-            let Some(mut socket) = link.socket.as_ref() else {
-                return Ok(());
-            };
-            match socket.write(&link.outgoing[link.sent..]) {
-                Ok(written) => {
-                    link.sent += written;
-                    self.counts.sent_bytes += written as u64;
-                }
-                Err(error) if is_later(&error) => break,
-                Err(error) => return self.lose(index, negative(&error)),
+                Ok(_) => break,
+                Err(errno) => return self.lose(index, errno),
             }
         }
-        self.watch(index, true)
+        self.connections.rewatch(index)
     }
 
     fn encode_queued(&mut self, index: u32) {
-        while self.link(index).unsent() < UNSENT_MOST
-            && let Some(slot) = self.link(index).queue.pop_front()
+        while self.connections[index].out.unsent_bytes() < UNSENT_MOST as u64
+            && let Some(slot) = self.connections[index].session.queue.pop_front()
         {
             self.encode(slot, index);
         }
     }
 
-    /// Watches the socket for room to write, or no longer.
-    fn watch(&mut self, index: u32, watched: bool) -> io::Result<()> {
-        let link = &mut self.links[index as usize];
-        if std::mem::replace(&mut link.watched, watched) == watched {
-            return Ok(());
-        }
-        let interest = if watched {
-            Interest::ReadWrite
-        } else {
-            Interest::Read
-        };
-        match &link.socket {
-            Some(socket) => self
-                .epoll
-                .change(socket.as_fd(), interest, link.token(index)),
-            None => Ok(()),
-        }
-    }
-
     /// Reads one piece, and handles the replies in it.
     fn read(&mut self, index: u32) -> io::Result<()> {
-        let Some(mut socket) = self.links[index as usize].socket.as_ref() else {
-            return Ok(());
+        let length = match self.connections.read(index) {
+            Ok(Some(0)) => return self.lose(index, -libc::ECONNRESET),
+            Ok(Some(length)) => length,
+            Ok(None) => return Ok(()),
+            Err(errno) => return self.lose(index, errno),
         };
-        let length = match socket.read(&mut self.buffer) {
-            Ok(0) => return self.lose(index, -libc::ECONNRESET),
-            Ok(length) => length,
-            Err(error) if is_later(&error) => return Ok(()),
-            Err(error) => return self.lose(index, negative(&error)),
-        };
-        self.counts.received_bytes += length as u64;
+        let transport = self.connections[index].transport();
+        self.unseen = transport.map_or(Nanos::ZERO, Transport::unseen);
         // The records borrow from both, and what handles them needs the rest.
-        let mut records = std::mem::replace(&mut self.link(index).records, Records::new(0, 0));
-        let buffer = std::mem::take(&mut self.buffer);
+        let calls = &mut self.connections[index].session;
+        let mut records = std::mem::replace(&mut calls.records, Records::new(0, 0));
+        let buffer = self.connections.take_buffer();
         let mut bytes = &buffer[..length];
         let framed = loop {
             match records.next(&mut bytes) {
@@ -673,8 +566,9 @@ impl Pipeline {
                 Err(_) => break false,
             }
         };
-        self.buffer = buffer;
-        self.link(index).records = records;
+        self.connections.give_buffer(buffer);
+        self.connections[index].session.records = records;
+        self.unseen = Nanos::ZERO;
         if framed {
             return Ok(());
         }
@@ -699,7 +593,7 @@ impl Pipeline {
             }
             return;
         };
-        self.link(index).proven = true;
+        self.connections[index].proven = true;
         let entry = self.slots[slot as usize];
         let Ok(head) = read_reply(record) else {
             return self.end_malformed(slot);
@@ -761,94 +655,33 @@ impl Pipeline {
     }
 }
 
-/// Connections: loss and reconnection.
+/// Lost connections.
 impl Pipeline {
     /// Closes a connection and arranges its reconnection. Its calls are sent again, or end with `errno`.
     fn lose(&mut self, index: u32, errno: i32) -> io::Result<()> {
-        let link = &mut self.links[index as usize];
-        if let Some(socket) = link.socket.take() {
-            // A reset: otherwise a reserved port would stay in TIME_WAIT for a minute. Without this option the close
-            // is an ordinary one, which does no harm.
-            let _ = socket.set_linger(Some(Duration::ZERO));
-        }
-        link.state = LinkState::Down;
-        link.generation = link.generation.wrapping_add(1);
-        link.outgoing.clear();
-        link.sent = 0;
-        link.watched = false;
-        link.prepared = false;
-        link.records.clear();
-        let proven = std::mem::take(&mut link.proven);
+        let connection = &mut self.connections[index];
+        connection.session.queue.clear();
+        connection.session.records.clear();
+        let mut carried = std::mem::take(&mut connection.carried);
+        let attempt = self.connections.lose(index, Closing::ByClient)?;
+        self.attempted(index, attempt)?;
         let garbage = errno == -libc::EBADMSG;
-        for slot in 0..self.capacity() {
+        while let Some(slot) = self.carried.pop(&mut carried) {
             let entry = &mut self.slots[slot as usize];
-            match entry.state {
-                CallState::Queued(of) if of == index => {
-                    self.detach(slot);
-                    self.assign(slot);
+            let state = std::mem::replace(&mut entry.state, CallState::Idle);
+            if let CallState::Sent(_) = state {
+                let counted = u64::from(self.measured.has(&entry.operation));
+                let repeatable = is_idempotent(entry.operation.kind) && !garbage;
+                if !repeatable || entry.resends == RESENDS {
+                    self.counts.lost += counted;
+                    self.end(slot, errno);
+                    continue;
                 }
-                CallState::Sent(of) if of == index => {
-                    let counted = u64::from(self.measured.has(&entry.operation));
-                    let repeatable = is_idempotent(entry.operation.kind) && !garbage;
-                    if repeatable && entry.resends < RESENDS {
-                        entry.resends += 1;
-                        self.counts.resent += counted;
-                        self.detach(slot);
-                        self.assign(slot);
-                    } else {
-                        self.counts.lost += counted;
-                        self.end(slot, errno);
-                    }
-                }
-                _ => {}
+                entry.resends += 1;
+                self.counts.resent += counted;
             }
-        }
-        let now_ns = monotonic_ns();
-        if proven {
-            return self.connect(index, now_ns);
-        }
-        self.retries.push_back((now_ns + RETRY_NS, index));
-        Ok(())
-    }
-
-    /// Starts to establish a connection; the outcome is reported as an event.
-    fn connect(&mut self, index: u32, now_ns: u64) -> io::Result<()> {
-        match begin_connect(&self.plan.address, self.plan.reserved_port) {
-            Ok(socket) => {
-                let link = &mut self.links[index as usize];
-                self.epoll
-                    .add(socket.as_fd(), Interest::Write, link.token(index))?;
-                link.socket = Some(socket);
-                link.state = LinkState::Connecting;
-                self.connects.start(index, || now_ns);
-                Ok(())
-            }
-            Err(_) => {
-                self.not_connected(index, now_ns);
-                Ok(())
-            }
-        }
-    }
-
-    fn connected(&mut self, index: u32) -> io::Result<()> {
-        self.counts.reconnects += 1;
-        self.connects.end(index);
-        let link = &mut self.links[index as usize];
-        link.state = LinkState::Up;
-        if let Some(socket) = &link.socket {
-            self.epoll
-                .change(socket.as_fd(), Interest::Read, link.token(index))?;
+            self.assign(slot);
         }
         Ok(())
-    }
-
-    fn not_connected(&mut self, index: u32, now_ns: u64) {
-        self.counts.failed_connects += 1;
-        self.connects.end(index);
-        let link = self.link(index);
-        link.socket = None;
-        link.state = LinkState::Down;
-        link.generation = link.generation.wrapping_add(1);
-        self.retries.push_back((now_ns + RETRY_NS, index));
     }
 }
