@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check the unsafe and lock-free code by machines: loom (every order of the lock-free parts), miri (undefined behaviour in the
-# pure crates and in the pointers of bw-process), ThreadSanitizer (data races in the engine's own tests). Also runs the tests
+# pure crates, in the pointers of bw-process, and in the memory that a ring shares with the kernel), ThreadSanitizer (data races in the engine's own tests). Also runs the tests
 # of the clock as an AArch64 program under QEMU's user mode.
 # What cannot run here is printed with its reason.
 #
@@ -57,12 +57,12 @@ fi
 
 pure=(bw-model bw-schedule bw-record bw-nfs)
 if ! has_nightly; then
-    skip "miri: ${pure[*]}, bw-process" "there is no toolchain $nightly"
+    skip "miri: ${pure[*]}, bw-process, bw-load" "there is no toolchain $nightly"
     skip "ThreadSanitizer: bw-load" "there is no toolchain $nightly"
 else
     sysroot=$(rustc "+$nightly" --print sysroot)
     if ! cargo "+$nightly" miri --version >/dev/null 2>&1; then
-        skip "miri: ${pure[*]}, bw-process" "the component miri is missing: $(component_hint "miri rust-src")"
+        skip "miri: ${pure[*]}, bw-process, bw-load" "the component miri is missing: $(component_hint "miri rust-src")"
     else
         # Properties are tried a few times only: miri is some hundred times slower.
         export PROPTEST_CASES=4 PROPTEST_FAILURE_PERSISTENCE=off MIRIFLAGS="-Zmiri-disable-isolation"
@@ -70,6 +70,8 @@ else
             check "miri: $crate" cargo "+$nightly" miri test -q -p "$crate" --lib
         done
         check "miri: pointers of bw-process" cargo "+$nightly" miri test -q -p bw-process --lib -- pointers_of
+        check "miri: slots of file sets with a fake kernel" \
+            cargo "+$nightly" miri test -q -p bw-load --lib -- file_set::slots
     fi
     if [ -d "$sysroot/lib/rustlib/src/rust/library" ]; then
         host=$(rustc "+$nightly" -vV | sed -n 's/^host: //p')

@@ -9,4 +9,5 @@ pub mod directory;
 pub mod make;
 pub(crate) mod open_set;
 pub(crate) mod ring;
+pub(crate) mod slots;
 pub mod store;

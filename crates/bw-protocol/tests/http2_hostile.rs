@@ -129,7 +129,7 @@ struct Seen {
 
 impl Seen {
     fn is_open(&self) -> bool {
-        !self.reset && !self.given_up && !(self.sent_all && self.responded)
+        !(self.reset || self.given_up || self.sent_all && self.responded)
     }
 }
 

@@ -5,29 +5,16 @@
 
 use crate::file::threads::ThreadsTarget;
 use crate::file::transfer::{self, Registered, Transfer};
-use crate::file_set::call::{self, CREATE, Call, SetCall};
+use crate::file_set::call::{CREATE, Call, SetCall};
 use crate::file_set::directory::{DIRECTORY_MODE, FILE_MODE};
 use crate::file_set::open_set::OpenSet;
+use crate::file_set::slots::{NAME_BYTES, Slots};
 use crate::target::Target as _;
 use bw_model::{FileAddress, Kind, Operation};
 use io_uring::{opcode, squeue, types};
 use rustix::fd::AsRawFd;
 use rustix::fs::OFlags;
-use std::cell::UnsafeCell;
-use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
-
-/// The longest name of an object, with its end: a letter and ten digits.
-const NAME_BYTES: usize = 12;
-
-/// The memory of one operation, which the kernel reads and writes.
-struct Slot {
-    call: SetCall,
-    /// The object's name, and the other one, with a NUL at the end.
-    names: [[u8; NAME_BYTES]; 2],
-    /// The kernel writes them while other slots are changed through `&mut`.
-    attributes: UnsafeCell<MaybeUninit<libc::statx>>,
-}
 
 /// The set's part of a ring.
 pub(crate) struct SetRing {
@@ -35,8 +22,7 @@ pub(crate) struct SetRing {
     pool: ThreadsTarget,
     /// Whether an entry waits for the bell.
     armed: bool,
-    /// Leaked if operations are still in flight at the end.
-    slots: ManuallyDrop<Box<[Slot]>>,
+    slots: Slots,
     name: String,
 }
 
@@ -53,16 +39,11 @@ pub(crate) enum Begun {
 impl SetRing {
     /// Returns the part for `depth` operations in flight; `pool` has a bell.
     pub(crate) fn new(set: Arc<OpenSet>, pool: ThreadsTarget, depth: u32) -> Self {
-        let slot = || Slot {
-            call: call::NONE,
-            names: [[0; NAME_BYTES]; 2],
-            attributes: UnsafeCell::new(MaybeUninit::zeroed()),
-        };
         Self {
             set,
             pool,
             armed: false,
-            slots: ManuallyDrop::new((0..depth).map(|_| slot()).collect()),
+            slots: Slots::new(depth),
             name: String::with_capacity(NAME_BYTES),
         }
     }
@@ -82,17 +63,14 @@ impl SetRing {
             Ok(call) => call,
             Err(result) => return Begun::Ended(result),
         };
-        let Slot {
-            call: held, names, ..
-        } = &mut self.slots[slot as usize];
-        *held = call;
-        // An open file needs none.
-        let names = names.iter_mut().filter(|_| call.descriptor < 0);
-        for (other, bytes) in [false, true].into_iter().zip(names) {
-            call.name(&self.set, other, &mut self.name);
-            let length = self.name.len().min(NAME_BYTES - 1);
-            bytes[..length].copy_from_slice(&self.name.as_bytes()[..length]);
-            bytes[length] = 0;
+        *self.slots.call_mut(slot) = call;
+        // An open file needs no name.
+        if call.descriptor < 0 {
+            for other in [false, true] {
+                call.name(&self.set, other, &mut self.name);
+                // SAFETY: the slot is free.
+                unsafe { self.slots.set_name(slot, other, &self.name) };
+            }
         }
         let offset = FileAddress::unpack(operation.offset).offset;
         let kind = match operation.kind {
@@ -109,7 +87,7 @@ impl SetRing {
     /// Continues the operation of a slot with the result of its call; returns its result, None if another entry is to be
     /// submitted.
     pub(crate) fn advance(&mut self, slot: u32, flight: &mut Transfer, result: i32) -> Option<i32> {
-        let call = &mut self.slots[slot as usize].call;
+        let call = self.slots.call_mut(slot);
         let mut result = result;
         if call.call == Call::Transfer {
             let at_end = result == 0 && flight.reads();
@@ -126,16 +104,12 @@ impl SetRing {
         flight: &Transfer,
         registered: Registered,
     ) -> squeue::Entry {
-        let slot = &self.slots[slot as usize];
-        let (call, names) = (
-            &slot.call,
-            slot.names.each_ref().map(|name| name.as_ptr().cast()),
-        );
+        let call = self.slots.call(slot);
+        let names = [false, true].map(|other| self.slots.name(slot, other));
         let directory = || types::Fd(call.directory(&self.set).as_raw_fd());
         let file = types::Fd(call.descriptor);
         let statx = |file, name, flags| {
-            let attributes = slot.attributes.get().cast();
-            opcode::Statx::new(file, name, attributes)
+            opcode::Statx::new(file, name, self.slots.attributes(slot))
                 .flags(flags)
                 .mask(libc::STATX_BASIC_STATS)
                 .build()
@@ -198,7 +172,7 @@ impl SetRing {
     /// # Safety
     /// No operation is in flight, and no more will be submitted.
     pub(crate) unsafe fn free(&mut self) {
-        // SAFETY: by the contract this is the last use.
-        unsafe { ManuallyDrop::drop(&mut self.slots) };
+        // SAFETY: the contract is the same.
+        unsafe { self.slots.free() };
     }
 }
