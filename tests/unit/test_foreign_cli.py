@@ -313,7 +313,7 @@ def test_json_of_another_form_is_refused_with_the_formats(
         status, _, err = bw(capsys, command, str(path))
         assert status == 2
         assert "JSON of a form that no parser recognises" in err
-        assert "Google Benchmark, criterion, fio, k6" in err
+        assert "Google Benchmark, criterion, BenchmarkDotNet, llama-bench, fio, k6" in err
     path.write_text('{"answer": ')
     status, _, err = bw(capsys, "history", str(path))
     assert status == 2

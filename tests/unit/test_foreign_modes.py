@@ -418,6 +418,23 @@ TABLES = {
         "a row for each request",
     ),
     "locust-history": ("Timestamp,User Count,Type,Name,Requests/s\n1,2,GET,/,3\n", "a row for"),
+    "llama-bench": (
+        'build_commit,n_prompt,n_gen,avg_ns,stddev_ns,avg_ts,stddev_ts\n"8cf","512","0","7","1","72","1"\n',
+        "-o json",
+    ),
+    "llama-bench-table": ("| model  |       size |     params | backend |\n", "-o json"),
+    "benchmarkdotnet": (
+        "Method,Job,Runtime,N,Mean,Error,StdDev\nMd5,DefaultJob,.NET 8.0,1000,1.8 us,0.1 us,0.1 us\n",
+        "--exporters json",
+    ),
+    "benchmarkdotnet-semicolons": (
+        "Method;Job;N;Mean;Error;StdErr;StdDev\nMd5;DefaultJob;1000;1,8 us;0,1 us;0,1 us;0,1 us\n",
+        "--exporters json",
+    ),
+    "benchmarkdotnet-measurements": (
+        "Target,Target_Method,Measurement_IterationStage,Measurement_Value\nP,Md5,Warmup,2500\n",
+        "--exporters json",
+    ),
     "apachebench": ("Percentage served,Time in ms\n0,1.5\n1,1.6\n", "percentiles"),
 }
 
@@ -430,6 +447,73 @@ def test_a_table_that_is_not_read_is_refused_with_what_to_do(name: str, tmp_path
     (one,) = refused.value.diagnostics
     assert (one.code, one.file) == ("format-syntax", str(tmp_path / f"{name}.csv"))
     assert option in one.hint
+
+
+# -- programs whose JSON has the values of every run -----------------------------------------
+
+
+def llama(n_prompt: int, n_gen: int, **more: Any) -> dict[str, Any]:
+    return {
+        "build_commit": "8cf427ff",
+        "model_filename": "m.gguf",
+        "n_threads": 8,
+        "n_prompt": n_prompt,
+        "n_gen": n_gen,
+        "test_time": "2026-11-24T11:58:50Z",
+        "avg_ns": 2e9,
+        "samples_ns": [1_900_000_000, 2_100_000_000],
+        "samples_ts": [110.5, 100.0],
+        **more,
+    }
+
+
+@pytest.mark.parametrize("in_lines", [False, True])
+def test_repetitions_of_llama_bench_are_trials(in_lines: bool, tmp_path: Path) -> None:
+    results = [llama(512, 0), llama(0, 128), llama(512, 128, n_depth=64, n_threads=4)]
+    lines = "".join(f"{json.dumps(one)}\n" for one in results)
+    first, second, third = read(tmp_path / "llama.json", lines if in_lines else results)
+    assert first.name == "pp512:n_threads=8"
+    assert second.name == "tg128:n_threads=8"
+    assert third.name == "pp512+tg128 @ d64:n_threads=4"
+    assert third.sample == (("n_threads", "4"),)
+    assert ("model_filename", "m.gguf") in first.settings
+    assert [block.values for block in first.blocks] == [
+        {"elapsed": pytest.approx(1.9), "throughput": 110.5},
+        {"elapsed": pytest.approx(2.1), "throughput": 100.0},
+    ]
+    (one, _) = read(tmp_path / "same.json", [llama(512, 0), llama(0, 128)])
+    assert one.name == "pp512"
+    with pytest.raises(InputError) as refused:
+        read(tmp_path / "odd.json", [llama(512, 0, samples_ts=[1.0])])
+    assert "[0] has samples_ns and samples_ts of different" in refused.value.diagnostics[0].message
+
+
+def test_iterations_of_benchmarkdotnet_are_trials(tmp_path: Path) -> None:
+    def benchmark(n: int, job: str, values: list[float] | None) -> dict[str, Any]:
+        return {
+            "DisplayInfo": f"P.Md5: {job} [N={n}]",
+            "FullName": f"A.P.Md5(N: {n})",
+            "Parameters": f"N={n}&Kind=a",
+            "Statistics": None if values is None else {"OriginalValues": values},
+            "Memory": {"BytesAllocatedPerOperation": 80},
+        }
+
+    benchmarks = [
+        benchmark(1000, "DefaultJob", [1820.0, 1827.0]),
+        benchmark(10, "Core", [20.0]),
+        benchmark(10, "Mono", [30.0]),
+        benchmark(1, "DefaultJob", None),
+    ]
+    host = {"BenchmarkDotNetVersion": "0.13.12", "ProcessorName": "AMD"}
+    document = {"Title": "P", "HostEnvironmentInfo": host, "Benchmarks": benchmarks}
+    first, core, mono = read(tmp_path / "report.json", document)
+    assert first.name == "A.P.Md5(N: 1000)"
+    assert first.sample == (("N", "1000"), ("Kind", "a"))
+    elapsed = [block.values["elapsed"] for block in first.blocks]
+    assert elapsed == pytest.approx([1.82e-6, 1.827e-6])
+    assert (first.summaries[0].name, first.summaries[0].mean) == ("allocated", 80)
+    assert (core.name, mono.name) == ("P.Md5: Core [N=10]", "P.Md5: Mono [N=10]")
+    assert "A.P.Md5(N: 1) has no value" in first.session_findings[0].evidence
 
 
 def test_a_table_with_tabs_is_refused_because_of_them(tmp_path: Path) -> None:

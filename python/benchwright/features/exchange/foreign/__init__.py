@@ -16,6 +16,7 @@ from benchwright.features.exchange.foreign.json_file import json_damage
 from benchwright.features.exchange.foreign.load_tools import FIO, K6_POINTS, K6_SUMMARY
 from benchwright.features.exchange.foreign.python_tools import ASV, PYPERF, PYTEST_BENCHMARK
 from benchwright.features.exchange.foreign.refused import printed_by_bw, refusal
+from benchwright.features.exchange.foreign.sampled import BENCHMARK_DOTNET, LLAMA_BENCH
 from benchwright.features.exchange.foreign.trackers import ACTION, ACTION_STORE, OTAVA
 from benchwright.study.parsers.api import ResultFormats, ResultParser
 
@@ -33,6 +34,8 @@ PARSERS: tuple[ResultParser, ...] = (
     K6_POINTS,
     ASV,
     CRITERION,
+    LLAMA_BENCH,
+    BENCHMARK_DOTNET,
     ACTION,
     ACTION_STORE,
     BENCHFMT,
@@ -42,7 +45,7 @@ PARSERS: tuple[ResultParser, ...] = (
 FORMATS = ResultFormats(
     PARSERS,
     "hyperfine, pyperf, pytest-benchmark, asv, go test -bench, JMH, Google Benchmark, criterion, "
-    "fio, k6, redis-benchmark, Otava or github-action-benchmark",
+    "BenchmarkDotNet, llama-bench, fio, k6, redis-benchmark, Otava or github-action-benchmark",
     refusal,
     json_damage,
 )

@@ -37,6 +37,8 @@ _K6_HINT = "write JSON: k6 run --summary-export=FILE SCRIPT, or --out json=FILE"
 _GOOGLE_HINT = "write JSON: PROGRAM --benchmark_out=FILE --benchmark_out_format=json"
 _JMH_HINT = "write JSON: java -jar benchmarks.jar -rf json -rff FILE"
 
+_LLAMA_HINT = "write JSON: llama-bench -o json, or -o jsonl"
+_DOTNET_HINT = "give the JSON of --exporters json, in BenchmarkDotNet.Artifacts/results"
 _LOCUST_HINT = (
     "it has counts and percentiles of one run, and no result of a request: write CSV with the columns "
     "test and elapsed, a row for each request or run"
@@ -63,6 +65,15 @@ _BY_HEAD = (
     ),
     ("Google Benchmark's CSV", rb"^name,iterations,real_time,cpu_time,time_unit,", _GOOGLE_HINT),
     ("Google Benchmark's table", rb"^Benchmark +Time +CPU +Iterations", _GOOGLE_HINT),
+    ("llama-bench's CSV", rb"\Abuild_commit,.*\bavg_ns,stddev_ns\b", _LLAMA_HINT),
+    ("llama-bench's table", rb"^\| model +\| +size \| +params \|", _LLAMA_HINT),
+    ("BenchmarkDotNet's CSV of measurements", rb"\A.*\bMeasurement_IterationStage\b", _DOTNET_HINT),
+    (
+        "BenchmarkDotNet's CSV",
+        rb"\A.*\bMethod([,;]).*\bMean\1Error\1(StdErr\1)?StdDev\b",
+        _DOTNET_HINT,
+    ),
+    ("BenchmarkDotNet's table", rb"^BenchmarkDotNet( v|=v)", _DOTNET_HINT),
     (
         "hyperfine's table",
         rb"\A(\[cols=[^\n]*\n\|===\n)?\| Command *(\||\n)",
