@@ -192,6 +192,76 @@ def test_csv_statuses_of_http_are_known_by_the_whole_name(
     assert all(bool(block.failure) is is_status for block in test.blocks)
 
 
+@pytest.mark.parametrize(
+    ("name", "cells", "statuses"),
+    [
+        ("exit_code", "0 137 1", [0, 137, 1]),
+        ("exit status", "0 0.0 1", [0, 0, 1]),
+        ("ReturnCode", "0 -9 0", [0, -9, 0]),
+        ("rc", "1 1 1", [1, 1, 1]),
+        ("rc", "0.5 1 2", None),
+        ("exit_code_ms", "0 1 0", None),
+    ],
+)
+def test_csv_exit_statuses_have_many_names(
+    name: str, cells: str, statuses: list[int] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    rows = "".join(f"a,{cell},1.5\n" for cell in cells.split())
+    path.write_text(f"name,{name},seconds\n{rows}")
+    (test,) = CSV.read(path)
+    assert [block.status for block in test.blocks] == (statuses or [0, 0, 0])
+    assert all((name in block.values) is (statuses is None) for block in test.blocks)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected"),
+    [
+        ("test,elapsed,unit", "A,12,ms B,1.2,s", [{"elapsed": 0.012}, {"elapsed": 1.2}]),
+        ("test,value,unit", "A,12,us B,1.2,ms", [{"value": 12e-6}, {"value": 1.2e-3}]),
+        ("test,elapsed,n,units", "A,12,7,ms", [{"elapsed": 0.012, "n": 7}]),
+        # Of what only `unit` says, or not all of it is time, nothing is changed.
+        ("test,value,unit", "A,12,ms", [{"value": 12}]),
+        ("test,value,unit", "A,12,ms B,9,rps", [{"value": 12}, {"value": 9}]),
+        ("test,p50,p99,unit", "A,1,2,ms B,1,2,s", [{"p50": 1, "p99": 2}] * 2),
+    ],
+)
+def test_csv_times_with_a_column_of_units_are_seconds(
+    header: str, rows: str, expected: list[dict[str, float]], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([header, *rows.split(), ""]))
+    tests = CSV.read(path)
+    assert [block.values for test in tests for block in test.blocks] == [
+        pytest.approx(values) for values in expected
+    ]
+    is_read = not any(test.session_findings for test in tests)
+    assert is_read == (expected[0].get("value", 0) < 1 and "p50" not in expected[0])
+
+
+@pytest.mark.parametrize(
+    ("header", "is_named"),
+    [
+        ("n_gen,avg_ns,stddev_ns", True),
+        ("n,Mean,StdDev", True),
+        ("n,latency_avg,latency_stdev", True),
+        ("n,latency_avg,rps_stdev", False),
+        ("n,meaning,standard", False),
+        ("test,mean_ms,sd_ms", False),
+        ("factor:n,mean_ms,sd_ms", False),
+    ],
+)
+def test_csv_estimates_of_different_things_are_named(
+    header: str, is_named: bool, tmp_path: Path
+) -> None:
+    """A row that has a mean and its spread is of many runs, and perhaps of another benchmark."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n512,7.1,0.1\n128,1.2,0.2\n")
+    (first, *_) = CSV.read(path)
+    evidence = [finding.evidence for finding in first.session_findings]
+    assert any("rows as estimates of many runs each" in one for one in evidence) is is_named
+
+
 def test_csv_commands_of_blocks_are_one_test(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("thread,epoch,command,elapsed\n1,1,a,1.5\n1,1,b,2.5\n1,2,a,1.7\n1,2,b,2.7\n")

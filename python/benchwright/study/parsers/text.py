@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock
+from benchwright.core.quantity import parse_duration_ns
 from benchwright.findings.result import TestResult
 from benchwright.study.parsers.api import (
     MOST_NOT_READ,
@@ -191,6 +193,15 @@ _STATUS_NAME = re.compile(
     re.IGNORECASE,
 )
 """Names of columns that may have statuses of HTTP."""
+_EXIT_NAME = re.compile(r"(exit|return)[-_ .]?(code|status|value)|exit|rc", re.IGNORECASE)
+"""Names of columns that have exit statuses, beside `status`."""
+_UNIT_NAMES = ("unit", "units", "time_unit")
+"""Names of columns with the unit of the values beside them."""
+_CENTRE = re.compile(r"(?<![a-z])(mean|avg|average|median)(?![a-z])", re.IGNORECASE)
+_SPREAD = re.compile(
+    r"(?<![a-z])(std[-_ ]?(dev|err|error)?|sd|sdev|stdev|error|sem|mad|cv)(?![a-z])", re.IGNORECASE
+)
+"""What the names of columns have of which a row is an estimate of many runs."""
 _LABELS = {
     "run",
     "trial",
@@ -328,10 +339,13 @@ class _CsvTable:
         numbers = {name for block in blocks for name in block.values}
         hint = " (the heading factor:NAME makes texts levels)"
         self._fail_by_status(numbers)
+        self._fail_by_exit(numbers)
+        self._convert_times(numbers)
         levels_in = self._levels(numbers)
         self._texts.name(numbers, self._complaints, hint, levels_in)
         self._divide(levels_in)
         self._name_settings(numbers)
+        self._name_estimates()
         names = Counter(name for name, *_ in self._tests)
         found = []
         commands = {(name, command) for name, _, command, _ in self._tests}
@@ -361,6 +375,66 @@ class _CsvTable:
                 continue
             for one in self._tests.values():
                 one.blocks = [_with_status(block, name) for block in one.blocks]
+
+    def _fail_by_exit(self, numbers: Collection[str]) -> None:
+        """Make exit statuses of a column with another name than `status` those of the rows."""
+        if "status" in map(str.lower, self._columns):
+            return
+        for name in filter(_EXIT_NAME.fullmatch, numbers):
+            blocks = [block for test in self._tests.values() for block in test.blocks]
+            if not all(block.values.get(name, math.nan).is_integer() for block in blocks):
+                continue
+            for one in self._tests.values():
+                one.blocks = [
+                    msgspec.structs.replace(
+                        block,
+                        values={key: v for key, v in block.values.items() if key != name},
+                        status=int(block.values[name]),
+                    )
+                    for block in one.blocks
+                ]
+
+    def _convert_times(self, numbers: Collection[str]) -> None:
+        """Convert values to seconds where a column has their units of time: those of times, or, in
+        rows of different units, of the only column of numbers."""
+        name = next((one for one in self._texts.names if one.lower() in _UNIT_NAMES), None)
+        if name is None or name in numbers:
+            return
+        rows = [texts.get(name, "") for test in self._tests.values() for texts in test.texts]
+        units = {text: _unit_s(text) for text in rows}
+        times = {*numbers} & {*_CSV_TIMES.values()}
+        if not times and len(numbers) == 1 and len(units) > 1:
+            times = {*numbers}
+        if not times or None in units.values():
+            return
+        self._texts.forget(name)
+        for test in self._tests.values():
+            test.blocks = [
+                msgspec.structs.replace(
+                    block,
+                    values=block.values
+                    | {
+                        key: block.values[key] * (units[texts[name]] or 1)
+                        for key in times & block.values.keys()
+                    },
+                )
+                for block, texts in zip(test.blocks, test.texts, strict=True)
+            ]
+
+    def _name_estimates(self) -> None:
+        """Name the rows of one test that are estimates of many runs each, if nothing in the file
+        says what they are of."""
+        pair = None if self._hyperfine or self._about else _estimate_columns(self._columns)
+        if pair is None:
+            return
+        for (name, *_), test in self._tests.items():
+            if name == self._file and len(test.lines) > 1:
+                what = (
+                    f"rows as estimates of many runs each, though they have {pair[0]} and {pair[1]}: they are read as "
+                    "trials of one test (the headings test and factor:NAME say what each is of)"
+                )
+                self._complaints.not_read(test.lines[1], what)
+                break
 
     def _levels(self, numbers: Collection[str]) -> list[str]:
         """Return the columns of texts that distinguish rows of one test: trials of one test have
@@ -512,6 +586,24 @@ class _CsvTable:
         return value
 
 
+def _unit_s(text: str) -> float | None:
+    """Return a unit of time in seconds; None if it is none."""
+    try:
+        return parse_duration_ns(f"1{text}") / 1e9 if text else None
+    except ValueError:
+        return None
+
+
+def _estimate_columns(columns: Sequence[str]) -> tuple[str, str] | None:
+    """Return a column of means and that of their spread: names that are the same without the word
+    for it."""
+    centres = {_CENTRE.sub("", name, 1): name for name in columns if _CENTRE.search(name)}
+    for name in columns:
+        if _SPREAD.search(name) and (centre := centres.get(_SPREAD.sub("", name, 1))):
+            return centre, name
+    return None
+
+
 def _is_error(status: float | None) -> bool:
     return status is not None and status >= _HTTP_ERROR
 
@@ -546,6 +638,10 @@ class _Texts:
     def names(self) -> tuple[str, ...]:
         """The quantities that have texts."""
         return tuple(self._first)
+
+    def forget(self, name: str) -> None:
+        """Remove the texts of a quantity, which were understood."""
+        self._first.pop(name)
 
     def name(
         self,
