@@ -186,6 +186,23 @@ fn an_end_that_nobody_looked_for_has_the_time_since_it_arrived() {
 }
 
 #[test]
+fn the_end_of_a_connection_is_announced() {
+    let Some(authority) = authority("goodbye") else {
+        return;
+    };
+    let (sender, ends) = mpsc::channel();
+    let server = tls_server(&authority, move |_, mut stream| {
+        assert!(echo(&mut stream, 100, 1));
+        // Without the announcement it is an error: more could have followed.
+        sender.send(stream.read(&mut [0]).ok()).unwrap();
+    });
+    let mut target = open_echo(&server, &trusting(&authority), 1, None).unwrap();
+    assert_eq!(drive(&mut target, &[exchange(0, 100)]), [100]);
+    drop(target);
+    assert_eq!(ends.recv().unwrap(), Some(0));
+}
+
+#[test]
 fn a_message_larger_than_all_buffers_goes_through_while_its_echo_comes() {
     let Some(authority) = authority("large") else {
         return;

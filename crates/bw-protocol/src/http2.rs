@@ -131,6 +131,11 @@ impl Protocol for Http2 {
         session.put_bodies(&self.0.requests, out);
     }
 
+    /// GOAWAY: no stream of the server's was handled, and there is no error.
+    fn goodbye(&self, _session: &mut Http2Session, out: &mut Outgoing) {
+        put_frame(frame::GOAWAY, 0, 0, &[0; 8], out);
+    }
+
     fn sent(&self, session: &mut Http2Session, _ends: &mut Vec<End>) -> SessionState {
         session.answers = 0;
         session.state()

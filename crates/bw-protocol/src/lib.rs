@@ -111,6 +111,9 @@ pub trait Protocol: 'static {
     /// RST_STREAM). Its end is the pool's.
     fn cancel(&self, session: &mut Self::Session, slot: u32, out: &mut Outgoing) -> bool;
 
+    /// Puts what announces that the client closes the connection, on which nothing is in progress.
+    fn goodbye(&self, _session: &mut Self::Session, _out: &mut Outgoing) {}
+
     /// Returns text for the error message if the handshake failed before the run (a server's refusal), never a secret.
     fn refusal(&self, _session: &Self::Session) -> Option<String> {
         None

@@ -550,6 +550,11 @@ impl Protocol for Postgres {
         Ok(())
     }
 
+    /// Terminate: without it the server logs an error for each closed connection.
+    fn goodbye(&self, _session: &mut PostgresSession, out: &mut Outgoing) {
+        out.put(&[b'X', 0, 0, 0, 4]);
+    }
+
     fn sent(&self, session: &mut PostgresSession, _ends: &mut Vec<End>) -> SessionState {
         session.state()
     }

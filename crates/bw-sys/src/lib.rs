@@ -19,6 +19,7 @@ pub mod procfs;
 pub mod regular;
 pub mod semaphore;
 pub mod signals;
+pub mod socket;
 
 use std::io;
 

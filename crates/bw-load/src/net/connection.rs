@@ -279,6 +279,32 @@ impl<S> Connection<S> {
         Ok(!self.is_unfinished())
     }
 
+    /// Returns whether nothing is in progress, and an end can be announced.
+    fn is_idle(&self) -> bool {
+        let established = matches!(
+            self.state,
+            ConnectionState::Ready | ConnectionState::Closing
+        );
+        established && self.carried.is_empty() && !self.is_unfinished() && !self.unwritable
+    }
+
+    /// Announces that this side closes the connection, if nothing is in progress on it: `put` puts what the protocol has for
+    /// that. What the kernel does not accept at once is left out.
+    pub(crate) fn announce_end(
+        &mut self,
+        put: impl FnOnce(&mut S, &mut Outgoing),
+        sent_bytes: &mut u64,
+    ) {
+        if self.is_idle() {
+            put(&mut self.session, &mut self.out);
+            if matches!(self.write(sent_bytes), Ok(true))
+                && let Some(transport) = &mut self.transport
+            {
+                transport.announce_end();
+            }
+        }
+    }
+
     /// Reads one piece; returns its length, 0 at the end, or None if there is nothing at the moment.
     ///
     /// # Errors
@@ -351,8 +377,7 @@ impl<S> Connection<S> {
         if let Some(transport) = self.transport.take()
             && !by_server
         {
-            // Without this option the close is an ordinary one, which does no harm to this exchange.
-            let _ = transport.socket().set_linger(Some(Duration::ZERO));
+            transport.reset_on_close();
         }
         self.state = ConnectionState::Down;
         self.out.clear();

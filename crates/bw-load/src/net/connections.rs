@@ -15,6 +15,7 @@ use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
 use crate::target::{Awaited, Background};
 use bw_model::Nanos;
+use bw_protocol::Outgoing;
 use bw_record::histogram::Histogram;
 use bw_sys::clock::monotonic_ns;
 use std::collections::VecDeque;
@@ -338,6 +339,14 @@ impl<S> Connections<S> {
     }
 }
 
+impl<S> Drop for Connections<S> {
+    fn drop(&mut self) {
+        for connection in &mut self.all {
+            connection.close(false);
+        }
+    }
+}
+
 /// The life of a connection.
 impl<S> Connections<S> {
     /// Closes a connection; of UDP its socket is set aside.
@@ -353,6 +362,11 @@ impl<S> Connections<S> {
         }
         connection.close(closing == Closing::ByServer);
         Ok(())
+    }
+
+    /// Announces the end of a connection that is closed next. See [`Connection::announce_end`].
+    pub(crate) fn announce_end(&mut self, index: u32, put: impl FnOnce(&mut S, &mut Outgoing)) {
+        self.all[index as usize].announce_end(put, &mut self.traffic.sent_bytes);
     }
 
     /// Closes a connection, and establishes it again: at once, or later if it has carried nothing.

@@ -539,6 +539,7 @@ impl<P: Protocol> Pool<P> {
         let connection = &mut self.connections[index];
         let used_up = connection.state == ConnectionState::Closing || connection.begun >= limit;
         if used_up && connection.carried.is_empty() {
+            self.announce_end(index);
             return self.lose(index, Closing::ByClient);
         }
         self.rest(index);
@@ -756,6 +757,13 @@ impl<P: Protocol> Pool<P> {
         self.attempted(index, attempt)
     }
 
+    /// Announces the end of a connection on which nothing is in progress.
+    fn announce_end(&mut self, index: u32) {
+        let protocol = &self.protocol;
+        self.connections
+            .announce_end(index, |session, out| protocol.goodbye(session, out));
+    }
+
     /// Handles what an attempt has come to.
     fn attempted(&mut self, index: u32, attempt: Attempt) -> io::Result<()> {
         match attempt {
@@ -842,6 +850,14 @@ impl<P: Protocol> Pool<P> {
         self.connections.fail(index);
         if let Some(slot) = self.waiting.pop_front() {
             self.end(slot, result);
+        }
+    }
+}
+
+impl<P: Protocol> Drop for Pool<P> {
+    fn drop(&mut self) {
+        for index in 0..self.connections.count() {
+            self.announce_end(index);
         }
     }
 }

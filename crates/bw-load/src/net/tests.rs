@@ -17,10 +17,11 @@ use bw_schedule::filaments::{Emissions, Event, Filament};
 use bw_sys::clock::monotonic_ns;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -115,6 +116,10 @@ impl Protocol for Words {
         self.can_cancel
     }
 
+    fn goodbye(&self, _session: &mut WordsSession, out: &mut Outgoing) {
+        out.put(b"b");
+    }
+
     fn refusal(&self, _session: &WordsSession) -> Option<String> {
         Some("the word is wrong".to_owned())
     }
@@ -150,10 +155,13 @@ fn greeted(stream: &mut TcpStream) -> bool {
 fn answer(stream: &mut TcpStream, count: usize) {
     let mut byte = [0];
     for _ in 0..count {
-        if !matches!(stream.read(&mut byte), Ok(1)) || stream.write_all(b"a").is_err() {
+        if !matches!(stream.read(&mut byte), Ok(1)) || &byte == b"b" {
             return;
         }
         assert_eq!(&byte, b"x");
+        if stream.write_all(b"a").is_err() {
+            return;
+        }
     }
 }
 
@@ -345,6 +353,51 @@ fn a_datagram_that_finds_no_room_is_counted_when_it_is_written_whole() {
         assert_eq!(read(), Some(8));
     }
     assert_eq!((read(), connection.is_unfinished()), (None, false));
+}
+
+#[test]
+fn a_connection_that_the_client_closes_is_announced_and_reset() {
+    let (sender, ends) = mpsc::channel();
+    let endpoint = serve(move |_, mut stream| {
+        if greeted(&mut stream) {
+            stream.write_all(b"w").unwrap();
+            // Until the client says that it goes.
+            answer(&mut stream, usize::MAX);
+            let end = stream.read(&mut [0]).map_err(|error| error.kind());
+            sender.send(end).unwrap();
+        }
+    });
+    let options = ConnectionOptions {
+        requests_per_connection: Some(2),
+        ..OPTIONS
+    };
+    let mut target = open(&endpoint, 1, options);
+    assert_eq!(drive(&mut target, 6), [1; 6]);
+    // The fourth is there, or on its way.
+    drive(&mut target, 1);
+    drop(target);
+    for _ in 0..4 {
+        // Without a reset a port of the client's would stay in TIME_WAIT for a minute.
+        assert_eq!(ends.recv().unwrap(), Err(ErrorKind::ConnectionReset));
+    }
+}
+
+#[test]
+fn what_the_kernel_has_not_sent_is_not_discarded_by_a_reset() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    let mut connection = Connection::new(Transport::new(near.into(), None).unwrap(), ());
+    let mut sent_bytes = 0;
+    while !connection.is_unfinished() {
+        connection.out.put(&[7; 1 << 16]);
+        connection.write(&mut sent_bytes).unwrap();
+    }
+    connection.close(false);
+    let mut received = Vec::new();
+    far.read_to_end(&mut received).unwrap();
+    assert_eq!(received.len() as u64, sent_bytes);
 }
 
 /// Emits the next operation when the server says that it is prepared for one more.

@@ -273,6 +273,18 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(piece.len())
     }
 
+    /// Announces the end of what this side sends, as far as the kernel accepts it at once.
+    pub(crate) fn announce_end(&mut self) {
+        let incoming = &mut self.incoming[self.received.clone()];
+        let state = self.connection.process_tls_records(incoming).state;
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
+            let room = &mut self.outgoing[self.unsent.end..];
+            self.unsent.end += traffic.queue_close_notify(room).unwrap_or(0);
+            // The connection is closed whatever comes of it.
+            let _ = self.flush();
+        }
+    }
+
     /// Returns whether encrypted bytes wait for room in the kernel.
     pub(crate) fn wants_write(&self) -> bool {
         !self.unsent.is_empty()

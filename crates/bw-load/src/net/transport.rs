@@ -11,6 +11,7 @@ use bw_sys::arrival;
 use socket2::Socket;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// A socket that knows how long what it read last had been there.
 #[derive(Debug)]
@@ -135,6 +136,23 @@ impl Transport {
         match self {
             Self::Plain(_) => 4096,
             Self::Tls(_) => CONTENT_BYTES as u64,
+        }
+    }
+
+    /// Announces the end of what is sent, if the transport has a way to.
+    pub(crate) fn announce_end(&mut self) {
+        if let Self::Tls(stream) = self {
+            stream.announce_end();
+        }
+    }
+
+    /// Lets a close send a reset, so that no local port stays in TIME_WAIT for a minute; not while the kernel holds bytes that
+    /// have not left: a reset discards them.
+    pub(crate) fn reset_on_close(&self) {
+        let socket = self.socket();
+        if bw_sys::socket::unsent_bytes(socket.as_fd()).unwrap_or(0) == 0 {
+            // Without this option the close is an ordinary one, which does no harm.
+            let _ = socket.set_linger(Some(Duration::ZERO));
         }
     }
 

@@ -473,3 +473,11 @@ proptest! {
         prop_assert_eq!(talk.session.pending.capacity(), 8);
     }
 }
+
+#[test]
+fn a_client_that_closes_says_so() {
+    let protocol = protocol(None);
+    let (mut session, mut out) = (protocol.session(), Outgoing::default());
+    protocol.goodbye(&mut session, &mut out);
+    assert_eq!(out.next(), b"X\0\0\0\x04");
+}
