@@ -110,9 +110,9 @@ bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
 	@set -e; for file in $(filter-out $(LONG_BENCHES),$(wildcard benches/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
 
-bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, those that are installed; half an hour, on a quiet machine
-	@scripts/packages.sh fio:fio wrk:wrk nginx:nginx-light
-	@set -e; PATH="$$(scripts/generators.sh):$$PATH"; for file in engine_speed engine_timing http_speed nfs_speed; do echo "== $$file"; $(BIN)/python "benches/$$file.py"; done
+bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, those that are installed, and beside another build of it (BEFORE=PATH); half an hour, on a quiet machine
+	@scripts/packages.sh fio:fio wrk:wrk nginx:nginx-light redis-server:redis-server time:time
+	@set -e; PATH="$$(scripts/generators.sh):$$PATH"; before="$${BEFORE:+--before $$BEFORE}"; for file in engine_speed engine_timing "http_speed $$before" nfs_speed "engine_limits $$before"; do echo "== $$file"; set -- $$file; $(BIN)/python "benches/$$1.py" "$${@:2}"; done
 
 limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine
 	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20

@@ -10,8 +10,9 @@ Then an open loop, evenly spaced, at half the rate of the engine: how late reque
 even grid (parts/grid.py), by the kernel's stamps of the packets on loopback (AF_PACKET,
 SO_TIMESTAMPNS), beside oha at the same rate. Aim: p99 of 10 us. The stamps are read after the run.
 
-Usage: http_speed.py [--rounds N] [--seconds S] [--servers N]
+Usage: http_speed.py [--rounds N] [--seconds S] [--servers N] [--before ENGINE]
        --servers: nginx' workers, each on a processor of its own (default 1)
+       --before: another build of bw-engine, in the closed loops too
 (root; nginx, wrk; shb by `cargo install shb`, oha by scripts/generators.sh)
 """
 
@@ -21,6 +22,7 @@ import argparse
 import contextlib
 import os
 import re
+import resource
 import shutil
 import socket
 import statistics
@@ -37,7 +39,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from parts.cost import Cost
 from parts.device import machine
-from parts.engine import ask
+from parts.engine import ask, engine_at
 from parts.grid import lateness
 from parts.stand import in_turn, median_ratio
 
@@ -57,11 +59,11 @@ ACCESS = {
     "align_bytes": 1,
 }
 NGINX = """\
-worker_processes {servers}; daemon off; pid {folder}/pid; error_log {folder}/error.log;
-events {{ worker_connections 1024; }}
+worker_processes {servers}; worker_rlimit_nofile {files}; daemon off; pid {folder}/pid; error_log {folder}/error.log;
+events {{ worker_connections 120000; }}
 http {{
   access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;
-  server {{ listen 127.0.0.1:{port}; location / {{ return 200 "{body}"; }} }}
+  server {{ listen 127.0.0.1:{port} backlog=65535; location / {{ return 200 "{body}"; }} }}
 }}
 """
 
@@ -100,6 +102,12 @@ def engine(server: Nginx, connections: int, seconds: float) -> float:
     if errors:
         raise OSError(f"requests failed: {errors}")
     return float(result["achieved_rate_per_s"])
+
+
+def engine_before(path: str, server: Nginx, connections: int, seconds: float) -> float:
+    """Return the requests a second of another build of the engine."""
+    with engine_at(path):
+        return engine(server, connections, seconds)
 
 
 def wrk(server: Nginx, connections: int, seconds: float) -> float:
@@ -144,6 +152,8 @@ def beside(server: Nginx, arguments: argparse.Namespace) -> float:
     peers = {name: run for name, run in CLOSED.items() if shutil.which(name)}
     for name in CLOSED.keys() - peers.keys():
         print(f"not measured: {name} is not installed")
+    if arguments.before:
+        peers["before"] = partial(engine_before, arguments.before)
     clients = {"bw": engine, **peers}
     print(
         f"\nclosed loop, requests/s, and CPU time for a request [us] of client and server, "
@@ -247,7 +257,9 @@ def nginx(servers: int) -> Iterator[Nginx]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         configuration = Path(name) / "conf"
-        configuration.write_text(NGINX.format(servers=servers, folder=name, port=port, body=BODY))
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        values = {"servers": servers, "files": files, "folder": name, "port": port, "body": BODY}
+        configuration.write_text(NGINX.format(**values))
         process = subprocess.Popen(["nginx", "-p", name, "-c", configuration])
         try:
             workers = _workers(process.pid, port, servers)
@@ -279,6 +291,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--before")
     arguments = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         print("not measured: client and server need a processor each")

@@ -45,6 +45,19 @@ def build_with_pacers() -> None:
     os.environ["BW_ENGINE"] = str(target / "release" / "bw-engine")
 
 
+@contextlib.contextmanager
+def engine_at(path: str) -> Iterator[None]:
+    """Have another build of the engine used, to measure it beside this one."""
+    usual = os.environ.get("BW_ENGINE")
+    os.environ["BW_ENGINE"] = path
+    try:
+        yield
+    finally:
+        del os.environ["BW_ENGINE"]
+        if usual is not None:
+            os.environ["BW_ENGINE"] = usual
+
+
 def ask(request: Document) -> Document:
     """Return the engine's result. Raises EngineError with what it said instead."""
     done = subprocess.run(
