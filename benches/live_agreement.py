@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 import msgspec
 from parts import busy_machine
 
-from benchwright.features.quiet import cgroups
+from benchwright.features.quiet import isolation
 from benchwright.features.quiet.host import Host
 from benchwright.stats import special
 
@@ -170,7 +170,7 @@ def quota_group() -> Iterator[Path]:
     Raises SystemExit where there is no CPU controller or the group may not be made.
     """
     host = Host()
-    tree = cgroups.hierarchy(host, "cpu")
+    tree = isolation.hierarchy(host, "cpu")
     if tree is None or not tree.enabled(host):
         sys.exit("quota: this machine has no CPU controller of cgroups; use --only")
     group = tree.root / f"bw-live-agreement-{os.getpid()}"
@@ -186,7 +186,7 @@ def quota_group() -> Iterator[Path]:
             (group / "cpu.max").write_text(f"{QUOTA[0]} {QUOTA[1]}")
         yield group
     finally:
-        cgroups.remove(host, group)
+        isolation.remove(host, group)
 
 
 # -- comparisons -------------------------------------------------------------------------------

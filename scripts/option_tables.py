@@ -24,8 +24,7 @@ from benchwright.features.load.file_toml import CHAIN, FILES, chain_keys, files_
 from benchwright.features.load.workload_toml import access_keys, access_of
 from benchwright.features.pool.toml import POOL
 from benchwright.features.search.options import PeakRequest, RampRequest
-from benchwright.features.search.server.remote_toml import REMOTE_OF_SPEC
-from benchwright.features.search.server.resources_toml import IO, RESOURCES
+from benchwright.features.search.server.toml import IO, REMOTE_OF_SPEC, RESOURCES
 from benchwright.features.search.spec_toml import SERVER
 from benchwright.features.search.surface.spec import SURFACE
 from benchwright.inputs.form import Form

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from nfs_servers import Peaks
 
-from benchwright.features.load.trial import LoadSeries, LoadTrial
+from benchwright.features.load.plan import LoadSeries, LoadTrial
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.surface.design import sample_wanted
 from benchwright.features.search.surface.types import DesignKind, Sample, SampleResult, SurfaceGoal

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchwright.features.quiet.cgroups import hierarchy
 from benchwright.features.quiet.host import Host
+from benchwright.features.quiet.isolation import hierarchy
 from parts import engine
 from parts.stand import mounted
 

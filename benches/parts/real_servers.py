@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from benchwright.core.errors import BenchError
 from benchwright.features.quiet.private_network import PrivateNetwork
-from benchwright.features.quiet.server_resources_types import IoLimits, ServerDisks, ServerResources
+from benchwright.features.quiet.types import IoLimits, ServerDisks, ServerResources
 from benchwright.features.search.server.resources import ServerResourcesHeld
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

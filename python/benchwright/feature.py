@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from benchwright.cli.added_options import AddedOptions
     from benchwright.cli.parser import CommandParser
+    from benchwright.cli.shared_options import AddedOptions
     from benchwright.core.errors import StudyError
     from benchwright.core.results import Finding
     from benchwright.findings.codes import Code
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from benchwright.run.surroundings import Surrounding
     from benchwright.study.journal import SessionInfo, StoredSession, Study
     from benchwright.study.parsers.api import ResultFormats
-    from benchwright.study.parts import MeasuredPart
+    from benchwright.study.selection import MeasuredPart
     from benchwright.suite.compile import SuiteLanguage
-    from benchwright.suite.tables import SuiteTable
+    from benchwright.suite.toml_sections import SuiteTable
     from benchwright.views.blocks import Section
-    from benchwright.watch.kind import ObserverKind
+    from benchwright.watch.observer import ObserverKind
 
 AddParser = Callable[[Any], None]
 """Adds the parser of a command to the subparsers of `bw`."""

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 from benchwright import make_callable
 
 if TYPE_CHECKING:
-    from benchwright.features.load.filament import Batch, Filament
-    from benchwright.features.load.samples import iter_samples, read_samples
+    from benchwright.features.load.samples import Batch, Filament, iter_samples, read_samples
 
 
 __all__ = ["Batch", "Filament", "iter_samples", "read_samples"]
 
 _HOMES = {
-    "Batch": "filament",
-    "Filament": "filament",
+    "Batch": "samples",
+    "Filament": "samples",
     "iter_samples": "samples",
     "read_samples": "samples",
 }

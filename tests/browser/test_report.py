@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchwright.page.charts import course
 from benchwright.page.document import ReportDocument
-from benchwright.page.gather import gather_document
+from benchwright.page.files import gather_document
 from benchwright.page.html import render_page
-from benchwright.page.trial_charts import course
 from benchwright.report.charts.trials import ShownTest, ShownTrial, metric_axis
 from benchwright.report.documents import encode
 from benchwright.study.selection import StudyPart

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from benchwright.core.results import Estimate
-from benchwright.features.load.trial import LoadTrial
+from benchwright.features.load.plan import LoadTrial
 from benchwright.features.search.ramp.levels import THROUGHPUT_KEY
 from benchwright.features.search.ramp.policy import next_ramp_step
 from benchwright.features.search.ramp.scalability import users_at_peak, usl_throughput

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.peak.policies.search import next_peak_step
 from benchwright.features.search.types import ClaimResult, PeakGoal

@@ -1,7 +1,7 @@
 """What a deadline makes of a map: time kept, error, and the same without sharing the time.
 
 Searches by the default policy of simulated servers in virtual time, ten adaptive samples of 32.
-*Shared* is the product's rule (features/search/surface/deadline.py); *in order* searches each
+*Shared* is the product's rule (features/search/surface/spec.py); *in order* searches each
 sample until its claim holds, and is cut at the deadline. The full form (BW_CALIBRATION=full) prints
 the figures of docs/surface.md; the small one plays one surface.
 """
@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from benchwright.features.search.peak.policies.registry import policy_named
-from benchwright.features.search.surface.deadline import TimeLeft
 from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.spec import TimeLeft
 from benchwright.features.search.surface.types import (
     Sample,
     SampleRequest,

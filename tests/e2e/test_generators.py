@@ -19,16 +19,13 @@ import pytest
 from benchwright.features.generators.adapter import Generator, GeneratorRequest
 from benchwright.features.generators.command import command_generator
 from benchwright.features.generators.fio import Fio
+from benchwright.features.generators.http import Oha, Vegeta, Wrk2
 from benchwright.features.generators.k6 import K6
-from benchwright.features.generators.memtier import Memtier
-from benchwright.features.generators.oha import Oha
 from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.redis import Memtier, RedisBenchmark
 from benchwright.features.generators.run import GeneratorPlace, LeaveEarly, run_generator
-from benchwright.features.generators.vegeta import Vegeta
-from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.trial.bench import LocalBench
 from postgres_server import postgres
 

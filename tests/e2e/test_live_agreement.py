@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binomtest
 
 from benchwright.core.processes import all_processes
-from benchwright.features.quiet import cgroups
+from benchwright.features.quiet import isolation
 from benchwright.features.quiet.host import Host
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
@@ -73,7 +73,7 @@ def test_it_goes_on_where_it_was_stopped(
 
 
 def test_a_quota_is_that_of_bw_and_is_removed() -> None:
-    tree = cgroups.hierarchy(Host(), "cpu")
+    tree = isolation.hierarchy(Host(), "cpu")
     if tree is None or not tree.enabled(Host()) or os.geteuid():
         pytest.skip("needs root and a CPU controller of cgroups")
     with bench.quota_group() as group:

@@ -28,7 +28,7 @@ import pytest
 
 import ssh_server
 from benchwright.features.load.engine_values import merged
-from benchwright.features.load.hdr_histogram import decode_histogram
+from benchwright.features.load.response_times import decode_histogram
 from benchwright.load import read_samples
 from bw_command import Done
 from load_hosts import ArrivalServer, Hosts, running_hosts, until

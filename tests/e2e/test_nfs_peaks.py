@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.features.quiet.server_resources_types import IoLimits, ServerDisks, ServerResources
+from benchwright.features.quiet.types import IoLimits, ServerDisks, ServerResources
 from benchwright.features.search.server.resources import ServerResourcesHeld
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))

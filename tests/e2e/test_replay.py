@@ -22,8 +22,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchwright.features.load.filament import Batch
-from benchwright.features.load.samples import blocks_of, encode_header, end_block, rows_of
+from benchwright.features.load.samples import Batch, blocks_of, encode_header, end_block, rows_of
 from benchwright.load import read_samples
 
 Operations = list[tuple[int, int, int, int]]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.server.workbench import LocalWorkbench
 from bw_command import bw
 from ssh_server import free_port

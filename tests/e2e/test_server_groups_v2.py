@@ -27,7 +27,7 @@ import json, mmap, os, signal, subprocess, sys, time
 from pathlib import Path
 
 sys.path.insert(0, "/work/python")
-from benchwright.features.quiet.server_resources_types import DeviceLimits, IoLimits, ServerResources
+from benchwright.features.quiet.types import DeviceLimits, IoLimits, ServerResources
 from benchwright.features.search.server.resources import ServerResourcesHeld
 
 TOP = Path("/sys/fs/cgroup")

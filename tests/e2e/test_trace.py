@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchwright.features.load.hdr_histogram import decode_histogram
+from benchwright.features.load.response_times import decode_histogram
 
 Done = subprocess.CompletedProcess[str]
 ROW = np.dtype(

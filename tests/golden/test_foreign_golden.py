@@ -24,8 +24,7 @@ from benchwright.findings.result import TestResult
 from benchwright.report.stats_document import table_of
 from benchwright.results.inputs import parsers, read_history, read_inputs
 from benchwright.stats.aggregate import summarise
-from benchwright.study.parsers.api import ResultParser
-from benchwright.study.parsers.content import content_head
+from benchwright.study.parsers.api import ResultParser, content_head
 
 HERE = Path(__file__).parent / "foreign"
 FILES = {

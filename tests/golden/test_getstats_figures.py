@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from benchwright.report.stats_document import InputSection, compose_report
-from benchwright.stats.aggregate import summarise
+from benchwright.stats.aggregate import overhead_percent, summarise
 from benchwright.stats.intervals import t_half_width
-from benchwright.stats.predicate import overhead_percent
 from benchwright.views.stats import render_stats
 
 HERE = Path(__file__).parent / "getstats"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import HostError
+from benchwright.core.hosts import LocalProcesses, RemoteSettings
 from benchwright.core.processes import all_processes, descendants_among
-from benchwright.core.remote import LocalProcesses, RemoteSettings
 from benchwright.features.load import hosts as load_hosts
 from benchwright.features.load import workload as w
 from benchwright.features.load.hosts import LoadHosts

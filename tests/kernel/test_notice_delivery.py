@@ -32,7 +32,7 @@ from benchwright.core.notice import (
 )
 from benchwright.notice import send
 from benchwright.notice.deliver import NoticeLimits, deliver
-from benchwright.notice.targets import SendRequest
+from benchwright.notice.text import SendRequest
 from smtp_stand_in import MailServer, certificate, serving
 
 NOTICE = Notice(

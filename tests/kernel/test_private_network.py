@@ -18,7 +18,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.processes import descendants_of
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.features.search.spec_toml import read_spec

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.features.quiet import cgroups
+from benchwright.features.quiet import isolation
 from benchwright.features.quiet.hold import Quieted, QuietRequest
 from benchwright.features.quiet.host import Host
 from benchwright.features.quiet.swap import devices
@@ -180,7 +180,7 @@ def room() -> Iterator[Path]:
 
 def where(pid: int) -> tuple[str, str]:
     """Return a process's cpuset and the processors that it may use."""
-    group = cgroups.group_of(Host(), cgroups.Hierarchy(CPUSET, CPUSET, 1), pid)
+    group = isolation.group_of(Host(), isolation.Hierarchy(CPUSET, CPUSET, 1), pid)
     status = Path(f"/proc/{pid}/status").read_text()
     allowed = next(x for x in status.splitlines() if x.startswith("Cpus_allowed_list"))
     return str(group), allowed.split()[1]

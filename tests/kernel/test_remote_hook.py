@@ -20,7 +20,7 @@ import pytest
 
 import benchwright
 import ssh_server
-from benchwright.trial.metrics import parse_aplog, parse_numbers
+from benchwright.trial.observe import parse_aplog, parse_numbers
 from ssh_server import SshServer, namespace
 from web_server import fetched, nginx
 

@@ -19,7 +19,7 @@ import pytest
 
 import ssh_server
 from benchwright.core.processes import all_processes
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.server.workbench import LocalWorkbench
 from bw_command import bw
 from load_hosts import until

@@ -23,12 +23,12 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.processes import descendants_of
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.quiet.hold import Quieted, QuietRequest, restore_dead
 from benchwright.features.quiet.host import Host, ProgramResult, run_program
 from benchwright.features.quiet.log_path import LOG, server_directories
 from benchwright.features.quiet.server_resources import MOUNTS_PREFIX, server_wishes
-from benchwright.features.quiet.server_resources_types import (
+from benchwright.features.quiet.types import (
     DeviceLimits,
     IoLimits,
     ServerDisks,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.features.load.hdr_histogram import HistogramError, decode_histogram
+from benchwright.features.load.response_times import HistogramError, decode_histogram
 from hdr_text import LARGEST, bucket, encode, number
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trace" / "stat.json"

@@ -19,7 +19,7 @@ from benchwright.study.parsers import text as res
 
 SESSION = StoredSession(1, SessionInfo(0, "0", "", "/", ("a b",), (), "s.ap", (), {}), "complete")
 RESERVED = {"thread", "epoch", "command", "status", "test", "name", "iteration"}
-# What a line of APLOG can be called (trial/metrics.py): no `=`, no space at the ends.
+# What a line of APLOG can be called (trial/observe.py): no `=`, no space at the ends.
 # The spellings of times are themselves names of quantities, never another's.
 words = st.text(
     st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=12

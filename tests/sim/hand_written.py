@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchwright.features.load.trial import LoadSeries, LoadTrial
+from benchwright.features.load.plan import LoadSeries, LoadTrial
 
 MEAN_RESPONSE = "response_ms_mean"
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.criteria import within_ns
-from benchwright.features.load.trial import LoadSeries
+from benchwright.features.load.plan import LoadSeries
 from queues import Times
 
 BIN_S = 1.0

@@ -24,7 +24,7 @@ from MLRsearch import (  # type: ignore[import-untyped]
 )
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.types import Claim, ClaimResult, PeakStatus
 from servers import SimServer
 from world import Search, SimWorkbench, State, simulate, unit_of

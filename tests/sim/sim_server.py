@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from held_out import BY_NAME
 from servers import SimServer
 from world import SimWorkbench

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import peak_table
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.peak.policies.registry import DEFAULT_POLICY, policy_named
 from benchwright.features.search.types import Claim
 from held_out import BY_NAME

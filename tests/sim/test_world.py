@@ -14,7 +14,7 @@ import pytest
 import peak_table
 import sim_server
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from held_out import BY_NAME

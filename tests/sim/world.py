@@ -24,7 +24,7 @@ from numpy.random import Generator
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Pairs
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.policy import Policy
 from benchwright.features.search.peak.policies.search import next_peak_step
 from benchwright.features.search.peak.policies.trials import resolve_failures

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchwright.core.resource_use import ResourceUse
 from benchwright.trial.programs import find_sampler
-from benchwright.watch.kind import Windows
-from benchwright.watch.reduction import SeriesReducer
+from benchwright.watch.observer import Windows
+from benchwright.watch.sampler import SeriesReducer
 
 
 def uses_of(file: Path, path: str, windows: Windows) -> list[ResourceUse | None]:

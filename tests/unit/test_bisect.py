@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.features.history.bisect_report import BisectDocument, BisectedCommit, bisect_lines
-from benchwright.features.history.bisection import (
+from benchwright.features.history.bisect import (
     BisectAnswer,
+    BisectDocument,
+    BisectedCommit,
     CommitOutcome,
+    bisect_lines,
     next_commit,
     steps_left,
 )

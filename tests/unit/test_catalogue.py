@@ -19,10 +19,10 @@ import pytest
 from benchwright.cli.ls import parse_since
 from benchwright.cli.main import main
 from benchwright.study import catalogue
-from benchwright.study.about import ABOUT_OPTION, SessionAbout
 from benchwright.study.catalogue import find_studies, sessions_now, state_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import NewEntry, SessionInfo, StoredSession, Study
+from benchwright.study.keys import ABOUT_OPTION, SessionAbout
 from benchwright.views.sessions import LsDocument, ShowDocument, TagDocument
 
 OLD = Path(__file__).parents[1] / "data" / "studies-0.1"

@@ -14,9 +14,12 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError
-from benchwright.features.quiet.chill import REBOOT_PATIENCE_S, reboot
-from benchwright.features.quiet.chill_kept import file_system_in_memory, lockers
-from benchwright.features.quiet.chill_report import chill_document, chill_text
+from benchwright.features.quiet.chill import (
+    REBOOT_PATIENCE_S,
+    file_system_in_memory,
+    lockers,
+    reboot,
+)
 from benchwright.features.quiet.chill_types import (
     CachedMemory,
     CacheResidency,
@@ -24,8 +27,10 @@ from benchwright.features.quiet.chill_types import (
     ChillMethod,
     ChillReport,
     ChillStop,
+    chill_document,
+    chill_text,
 )
-from benchwright.features.quiet.findings import chill_findings
+from benchwright.features.quiet.report import chill_findings
 
 CHILLED = ChillReport(
     ChillMethod.CHILL,

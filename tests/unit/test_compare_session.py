@@ -18,9 +18,8 @@ from benchwright.core.plan import Pairs, StopDecision
 from benchwright.decide.stopping import TestProgress, TestsProgress
 from benchwright.findings.result import TestResult
 from benchwright.results.stored_comparison import ComparedTest, chosen, compared_together
-from benchwright.run.ledger import Ledger
+from benchwright.run.ledger import CRASH_CAUSE, Ledger, recover
 from benchwright.run.performer import Performer
-from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.session import Session
 from benchwright.run.session import SessionVerdict as Ended
 from benchwright.study.contents import NULL_KIND, last_null, record_capture, tests_of

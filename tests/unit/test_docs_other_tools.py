@@ -15,7 +15,7 @@ from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.requests_toml import REQUEST_KEYS
 from benchwright.features.load.workload_toml import WorkloadContext, filament_forms
-from benchwright.features.search.server.resources_toml import IO, RESOURCES
+from benchwright.features.search.server.toml import IO, RESOURCES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "other-tools.md").read_text()

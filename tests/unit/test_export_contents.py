@@ -27,7 +27,7 @@ from benchwright.features.exchange.export.view import refusal, unit_of
 from benchwright.features.exchange.foreign import PARSERS
 from benchwright.findings.result import TestResult
 from benchwright.stats.metric_rules import TIMES
-from benchwright.study.parsers.content import content_head
+from benchwright.study.parsers.api import content_head
 
 FOR_PEOPLE = ("junit", "markdown")
 """Values have their own unit beside them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchwright.features.profile.findings import io_findings
+from benchwright.features.profile.report import io_findings
 from benchwright.features.profile.types import Characterization, Direction, SizeCalls, Transfer
 
 

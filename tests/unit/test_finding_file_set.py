@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchwright.features.load.file_set_findings import (
+from benchwright.features.load.file_set import (
     CountedTable,
     chance_of,
     counted_tables,

@@ -20,7 +20,7 @@ from benchwright.features.generators.findings import (
     mark_findings,
     series_count,
 )
-from benchwright.features.load.trial import LoadSeries, LoadTrial
+from benchwright.features.load.plan import LoadSeries, LoadTrial
 
 
 def series(*counts: int, first_s: float = 0.0, width_s: float = 1.0) -> LoadSeries:

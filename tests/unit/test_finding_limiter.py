@@ -24,8 +24,7 @@ from benchwright.core.results import states
 from benchwright.core.text import cpus_text
 from benchwright.findings.codes import LIMITER_CODES, WAITED
 from benchwright.findings.limit import StatedCapacity
-from benchwright.findings.limiter import LimiterContext, limiters
-from benchwright.findings.limiter_waits import what_it_waited_for
+from benchwright.findings.limiter import LimiterContext, limiters, what_it_waited_for
 from benchwright.findings.sentence import sentence
 from watched_uses import (
     MIB,

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from benchwright.core.resource_use import ResourceUse, TaskUse
-from benchwright.features.generators.findings import mark_findings
-from benchwright.features.generators.marked_trials import LATE_MARK, neighbours_text
-from benchwright.features.load.trial import LoadTrial
+from benchwright.features.generators.findings import LATE_MARK, mark_findings, neighbours_text
+from benchwright.features.load.plan import LoadTrial
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 

@@ -14,7 +14,7 @@ from benchwright.features.load.types import EngineResult
 from benchwright.findings.codes import all_codes, make_finding, template_of
 from benchwright.findings.examine import compute_findings, reported_findings
 from benchwright.findings.result import TestResult
-from benchwright.trial.metrics import parse_aplog
+from benchwright.trial.observe import parse_aplog
 
 
 def trial(epoch: int, *blocks: dict[str, str], ending: TrialEnding = TrialEnding.OK) -> Trial:

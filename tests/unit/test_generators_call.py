@@ -21,14 +21,11 @@ from benchwright.features.generators.adapter import (
 from benchwright.features.generators.command import command_generator
 from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
 from benchwright.features.generators.fio import Fio
+from benchwright.features.generators.http import Oha, Vegeta, Wrk2
 from benchwright.features.generators.k6 import K6
-from benchwright.features.generators.memtier import Memtier
-from benchwright.features.generators.oha import Oha
 from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.redis import Memtier, RedisBenchmark
 from benchwright.features.generators.registry import GENERATORS
-from benchwright.features.generators.vegeta import Vegeta
-from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria, parse_criterion
 
 URL = "http://127.0.0.1:{port}/"

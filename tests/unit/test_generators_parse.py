@@ -22,13 +22,10 @@ from benchwright.features.generators.adapter import (
     UnreadableOutput,
 )
 from benchwright.features.generators.fio import Fio
+from benchwright.features.generators.http import Oha, Vegeta, Wrk2
 from benchwright.features.generators.k6 import K6
-from benchwright.features.generators.memtier import Memtier
-from benchwright.features.generators.oha import Oha
 from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis_benchmark import RedisBenchmark
-from benchwright.features.generators.vegeta import Vegeta
-from benchwright.features.generators.wrk2 import Wrk2
+from benchwright.features.generators.redis import Memtier, RedisBenchmark
 from benchwright.features.load.criteria import parse_criteria
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"

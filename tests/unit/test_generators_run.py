@@ -19,15 +19,13 @@ from benchwright.features.generators.adapter import (
     Measurement,
 )
 from benchwright.features.generators.command import CommandGenerator, command_generator
-from benchwright.features.generators.memtier import Memtier
-from benchwright.features.generators.oha import Oha
+from benchwright.features.generators.http import Oha, Wrk2
 from benchwright.features.generators.output import parse_source
 from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis_benchmark import RedisBenchmark
+from benchwright.features.generators.redis import Memtier, RedisBenchmark
 from benchwright.features.generators.run import GeneratorPlace, generator_request, run_generator
-from benchwright.features.generators.wrk2 import Wrk2
 from benchwright.features.load.criteria import parse_criteria
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.trials import why_unusable
 from benchwright.features.search.types import PeakGoal
 from benchwright.trial.bench import BatchResult

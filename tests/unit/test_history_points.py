@@ -26,8 +26,8 @@ from benchwright.features.history.newest import direction
 from benchwright.features.history.points import read_run
 from benchwright.features.history.store import HistoryFile, history_of, studies_below
 from benchwright.features.history.types import Environment, HistoryPoint, Run, SeriesKey
-from benchwright.features.search.outcome import measured_digest, search_name
-from benchwright.inputs.source import SourceFile
+from benchwright.features.search.reports import measured_digest, search_name
+from benchwright.inputs.mistakes import SourceFile
 from benchwright.study.journal import Study
 
 FACTS = {

@@ -17,7 +17,7 @@ import pytest
 
 import benchwright
 from benchwright.stats.metric_rules import HOOK_VALUES
-from benchwright.trial.metrics import AplogSection, parse_aplog, parse_number, parse_numbers
+from benchwright.trial.observe import AplogSection, parse_aplog, parse_number, parse_numbers
 
 HOOKS = Path(benchwright.__file__).parent / "hooks"
 NAMES = ("disk-io", "free-memory", "network", "other-cpu")

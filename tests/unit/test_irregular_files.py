@@ -142,7 +142,7 @@ def test_the_rooms_that_read_such_files_open_them_in_one_place() -> None:
 
 KNOWN = {
     "page/html.py": "templates of the package",
-    "inputs/source.py": "opens without waiting, and checks the file itself",
+    "inputs/mistakes.py": "opens without waiting, and checks the file itself",
     "study/catalogue.py": "/proc",
     "study/directory.py": "/proc",
 }

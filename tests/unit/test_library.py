@@ -10,9 +10,8 @@ from datetime import timedelta
 import pytest
 
 from benchwright.api import frames
-from benchwright.api.child_error import decode_error, encode_error
+from benchwright.api.calls import decode_error, encode_error, keywords_of, option_words
 from benchwright.api.frames import StudyFrame
-from benchwright.api.words import keywords_of, option_words
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError, StudyError
 
 

@@ -12,8 +12,7 @@ from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.file_set import mean_pieces
 from benchwright.features.load.parse import parse_target, target_text
-from benchwright.features.load.plan import plan_of_file
-from benchwright.features.load.trial import Probe
+from benchwright.features.load.plan import Probe, plan_of_file
 from benchwright.features.load.types import LoopModel
 from benchwright.features.load.workload_toml import WorkloadFile, read_workload
 from benchwright.features.search.engine_generator import request_of
@@ -21,7 +20,7 @@ from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.peak.experiment import peak_meaning
 from benchwright.features.search.session import search_info, stored_spec
 from benchwright.features.search.spec_toml import read_spec
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "load"
 TARGET = r.DirTarget("/x")

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.core.remote import HostsSettings
-from benchwright.features.load import agreement, samples
+from benchwright.core.hosts import HostsSettings
+from benchwright.features.load import host_findings as agreement
+from benchwright.features.load import samples
 from benchwright.features.load import workload as w
-from benchwright.features.load.agreement import odd_one_out, rank_sum_p
 from benchwright.features.load.engine import Conversation, read_lines
 from benchwright.features.load.findings import load_findings
-from benchwright.features.load.host_findings import host_findings
+from benchwright.features.load.host_findings import host_findings, odd_one_out, rank_sum_p
 from benchwright.features.load.host_parts import (
     files_of,
     hosts_mistakes,

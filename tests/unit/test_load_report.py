@@ -13,8 +13,8 @@ import pytest
 
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.progress import PlainProgress
+from benchwright.features.load.document import limits_junit
 from benchwright.features.load.engine import load_metrics, metric_names
-from benchwright.features.load.junit import limits_junit
 from benchwright.features.load.report import (
     LoadProgressLine,
     LoadReport,

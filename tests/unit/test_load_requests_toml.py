@@ -14,9 +14,8 @@ from benchwright.core.errors import InputError
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.host_parts import part_of
-from benchwright.features.load.plan import plan_of_file
+from benchwright.features.load.plan import Probe, plan_of_file
 from benchwright.features.load.requests_toml import places_of
-from benchwright.features.load.trial import Probe
 from benchwright.features.load.workload_toml import WorkloadFile, read_workload
 from benchwright.features.search.engine_generator import request_of
 from benchwright.features.search.spec_toml import read_spec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.named_server import NamedServer, ServerKey, parse_named_server
+from benchwright.core.hosts import NamedServer, ServerKey, parse_named_server
 from benchwright.watch.named_servers import find_server, server_pids
 
 HEAD = "  sl  local_address rem_address   st tx rx tr tm retrnsmt   uid  timeout inode\n"

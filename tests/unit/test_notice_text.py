@@ -10,7 +10,7 @@ import pytest
 
 from benchwright.core.notice import Notice, NoticeEvent, NoticeFinding, NoticeResult, NoticeSettings
 from benchwright.notice.text import MOST_LINES, body, document, subject, variables
-from benchwright.run.notices import NoticeContents, SessionEnd, event_of, notice_of, subject_of
+from benchwright.run.findings import NoticeContents, SessionEnd, event_of, notice_of, subject_of
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 

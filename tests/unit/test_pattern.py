@@ -8,7 +8,7 @@ from benchwright.core.pattern import PatternError, compile_pattern
 from benchwright.core.plan import MetricSpec
 from benchwright.inputs.mistakes import fault_of
 from benchwright.suite.rules import pattern as parse_pattern
-from benchwright.trial.metrics import MetricNotFound, extract_metric
+from benchwright.trial.observe import MetricNotFound, extract_metric
 
 
 @pytest.mark.timeout(30)  # a guard against backtracking, which took for ever

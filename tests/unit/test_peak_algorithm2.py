@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.policy import Policy
 from benchwright.features.search.peak.policies.published import (
     PAPER_RUN_LENGTH_S,

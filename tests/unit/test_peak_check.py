@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.check import (
     CheckSide,

@@ -20,7 +20,7 @@ from benchwright.features.search.peak.policies.registry import (
 from benchwright.features.search.requests import PeakPlan, PeakRequest
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.types import Claim, ClaimKind
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile
 
 COMMAND = PeakRequest(
     command="gen {rate} {duration}", response="/mean", limits=("40ms",), drawn_seed=9

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.reading import LongRuns, long_runs, longest_run_s

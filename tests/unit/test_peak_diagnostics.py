@@ -8,7 +8,7 @@ import pytest
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.results import Finding
-from benchwright.features.load.trial import LoadSeries, LoadTrial
+from benchwright.features.load.plan import LoadSeries, LoadTrial
 from benchwright.features.search.peak.policies.diagnostics import server_findings
 from benchwright.features.search.peak.policies.reading import LongRuns
 from benchwright.features.search.types import PeakGoal

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.peak.policies.monotone import _MonotoneState
 from benchwright.features.search.peak.policies.reading import read_runs
 from benchwright.features.search.peak.policies.registry import POLICY_NAMES, policy_named

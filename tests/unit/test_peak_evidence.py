@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.results import Estimate
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies.evidence import (
     limits_hold,
     measured_bounds,

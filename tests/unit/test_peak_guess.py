@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
+from benchwright.features.search.output import probe_text
 from benchwright.features.search.peak.chart import cost_panel, peak_sheet
 from benchwright.features.search.peak.experiment import peak_meaning
 from benchwright.features.search.peak.policies import tuning
@@ -20,11 +21,10 @@ from benchwright.features.search.peak.policies.search import may_leave, next_pea
 from benchwright.features.search.peak.policies.trials import resolve_failures
 from benchwright.features.search.peak.report import PeakReport, peak_document
 from benchwright.features.search.peak.view import PeakView
-from benchwright.features.search.progress import probe_text
 from benchwright.features.search.requests import GUESS_USERS, PeakPlan, PeakRequest
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, PeakStatus, SearchTrial
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile
 from hand_written import MEAN_RESPONSE, mean_response_ms
 from held_out import BY_NAME
 from world import play

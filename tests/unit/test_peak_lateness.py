@@ -11,13 +11,17 @@ import pytest
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.results import Finding, Severity
-from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import is_void, tallies
-from benchwright.features.search.peak.policies.lateness import late_findings, late_trials, on_time
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.search import next_peak_step
-from benchwright.features.search.peak.policies.trials import resolve_failures
+from benchwright.features.search.peak.policies.trials import (
+    late_findings,
+    late_trials,
+    on_time,
+    resolve_failures,
+)
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakGoal, PeakStatus
 from hand_written import MEAN_RESPONSE, mean_response_ms
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.reading import LongRuns, long_runs

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.crossing import IntendedRun, region_crossing
 from benchwright.features.search.peak.policies.monotone import Monotone

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.trial import LoadTrial
+from benchwright.features.load.plan import LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.pauses import find_pauses

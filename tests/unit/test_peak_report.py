@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from benchwright.core.criterion import Criterion, criterion_text, criterion_value_text
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.text import number_text, probability_text
-from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.search.output import criterion_figure_text, peak_trial_text, running_text
 from benchwright.features.search.peak.chart import half_width, peak_sheet
 from benchwright.features.search.peak.report import (
     PeakReport,
@@ -26,11 +27,6 @@ from benchwright.features.search.peak.report import (
     peak_sentence,
 )
 from benchwright.features.search.peak.view import PeakView
-from benchwright.features.search.progress import (
-    criterion_figure_text,
-    peak_trial_text,
-    running_text,
-)
 from benchwright.features.search.types import (
     Claim,
     ClaimKind,

@@ -6,7 +6,7 @@ import pytest
 
 from benchwright.core.criterion import Criterion
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.units import run_length_s, time_scale
+from benchwright.features.search.peak.policies.policy import run_length_s, time_scale
 from benchwright.features.search.types import PeakGoal
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchwright.features.load.trial import LoadTrial, Probe
-from benchwright.features.search.peak.policies import lateness, monotone_posterior, pauses, reading
+from benchwright.features.load.plan import LoadTrial, Probe
+from benchwright.features.search.peak.policies import monotone_posterior, pauses, reading
+from benchwright.features.search.peak.policies import trials as lateness
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
 from benchwright.features.search.types import PeakGoal

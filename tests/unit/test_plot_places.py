@@ -18,7 +18,7 @@ from benchwright.core.text import natural_key
 from benchwright.findings.result import TestResult
 from benchwright.report.charts.compose import plot_sheet
 from benchwright.report.charts.draw import contour_label_places, draw_sheet
-from benchwright.report.charts.panels import series_looks
+from benchwright.report.charts.plan import series_looks
 from benchwright.report.charts.plot_data import (
     PlotData,
     PlotMode,

@@ -22,9 +22,8 @@ from benchwright.core.plan import StopDecision
 from benchwright.core.resource_use import CpuUse, DiskUse, NetworkUse, ResourceUse
 from benchwright.core.results import Estimate
 from benchwright.features.load.chart import NamedLoad, course_panel, quantities_panel
-from benchwright.features.load.hdr_histogram import decode_histogram
-from benchwright.features.load.response_times import response_times
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
+from benchwright.features.load.response_times import decode_histogram, response_times
 from benchwright.features.load.types import EngineResult
 from benchwright.features.search.peak.chart import cost_panel
 from benchwright.features.search.types import SearchTrial

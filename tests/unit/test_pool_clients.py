@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from benchwright.core.remote import SlurmSteps
+from benchwright.core.hosts import SlurmSteps
 from benchwright.features.pool.planning import PoolPlan
 from benchwright.features.pool.slurm import SlurmEngine
 from benchwright.features.pool.types import (

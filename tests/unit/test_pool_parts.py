@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.features.pool.parts import parts_of
-from benchwright.inputs.source import SourceFile
+from benchwright.features.pool.toml import parts_of
+from benchwright.inputs.mistakes import SourceFile
 from benchwright.run.gangs import Task
 from benchwright.suite.compile import compile_sources
 

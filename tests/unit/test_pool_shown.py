@@ -13,9 +13,8 @@ import pytest
 from benchwright.core.progress import NoProgress
 from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool.keys import attempt_key, lease_key, planned_key
-from benchwright.features.pool.progress import PoolTally, progress_parts, status_text
 from benchwright.features.pool.report import PoolState, pool_document, pool_text
-from benchwright.features.pool.stored import PoolRecord
+from benchwright.features.pool.stored import PoolRecord, PoolTally, progress_parts, status_text
 from benchwright.features.pool.types import (
     Attempt,
     Lease,

@@ -13,7 +13,6 @@ from benchwright.features.profile.bpftrace_program import (
     script,
     wanted_events,
 )
-from benchwright.features.profile.calls import AIO, FIRST_AIO, FIRST_RING, RING_FSYNC, call_name
 from benchwright.features.profile.kernel_counter import (
     CountingTask,
     EventCounts,
@@ -23,6 +22,7 @@ from benchwright.features.profile.kernel_counter import (
     fields_of,
 )
 from benchwright.features.profile.observer import start_counting
+from benchwright.features.profile.totals import AIO, FIRST_AIO, FIRST_RING, RING_FSYNC, call_name
 from benchwright.features.profile.tree import ThreadTree, tree_below
 from benchwright.watch.observer import ObserverError
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.core.cpu_list import cpu_list, parse_cpu_list
 from benchwright.core.errors import BenchError
+from benchwright.core.quantity import cpu_list, parse_cpu_list
 from benchwright.features.quiet import cpus
-from benchwright.features.quiet.findings import quiet_findings, restore_findings
 from benchwright.features.quiet.hold import (
     Quieted,
     QuietRequest,
@@ -28,7 +27,12 @@ from benchwright.features.quiet.hold import (
 from benchwright.features.quiet.host import Host, SettingRefused
 from benchwright.features.quiet.log import read_log
 from benchwright.features.quiet.log_path import LOCK, LOG
-from benchwright.features.quiet.report import quiet_lines, restored_lines
+from benchwright.features.quiet.report import (
+    quiet_findings,
+    quiet_lines,
+    restore_findings,
+    restored_lines,
+)
 from benchwright.features.quiet.settings import REGISTRY
 from benchwright.features.quiet.types import FOREIGN, SETTINGS, parse_settings
 from made_up_machine import BOOT, MadeUp, made_up, snapshot

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pytest
 
-from benchwright.features.quiet.findings import restore_findings
 from benchwright.features.quiet.hold import Quieted, QuietRequest
+from benchwright.features.quiet.report import restore_findings
 from benchwright.features.quiet.types import AS_BEFORE, parse_settings
 from made_up_machine import MadeUp, made_up, snapshot
 

@@ -20,13 +20,12 @@ from benchwright.features.quiet import command as quiet_run
 from benchwright.features.quiet import hold as by_heart
 from benchwright.features.quiet import hold as owner
 from benchwright.features.quiet import hold as quieted
-from benchwright.features.quiet.findings import restore_findings
+from benchwright.features.quiet import undo_leftovers
 from benchwright.features.quiet.hold import Quieted, QuietRequest, hold, restore_now
 from benchwright.features.quiet.host import Host
-from benchwright.features.quiet.leftovers import undo_leftovers
 from benchwright.features.quiet.log import VERSION, BeginRecord, ChangeRecord, TransactionLog
 from benchwright.features.quiet.log_path import LOG
-from benchwright.features.quiet.report import restored_lines
+from benchwright.features.quiet.report import restore_findings, restored_lines
 from benchwright.features.quiet.session import QuietSession
 from benchwright.features.quiet.types import (
     FAILED,

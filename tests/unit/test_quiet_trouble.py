@@ -15,7 +15,6 @@ import pytest
 
 from benchwright.core.errors import BenchError
 from benchwright.features.quiet.command import _present
-from benchwright.features.quiet.findings import restore_findings
 from benchwright.features.quiet.hold import (
     Quieted,
     QuietRequest,
@@ -35,6 +34,7 @@ from benchwright.features.quiet.log import (
     read_log,
 )
 from benchwright.features.quiet.log_path import LOG, log_path
+from benchwright.features.quiet.report import restore_findings
 from benchwright.features.quiet.services import Services
 from benchwright.features.quiet.transaction import restore
 from benchwright.features.quiet.types import (

@@ -16,7 +16,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError, InputError
 from benchwright.core.plan import Pairs
-from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.ramp.experiment import (
     ramp_meaning,
     ramp_search,
@@ -26,9 +26,8 @@ from benchwright.features.search.ramp.experiment import (
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult, RampStatus
 from benchwright.features.search.requests import RampPlan, RampRequest
 from benchwright.features.search.session import run_search
-from benchwright.inputs.source import SourceFile
-from benchwright.run.ledger import Ledger
-from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.inputs.mistakes import SourceFile
+from benchwright.run.ledger import CRASH_CAUSE, Ledger, recover
 from benchwright.study.journal import SessionInfo, Study
 from session_infos import session_info
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.ramp.levels import (
     THROUGHPUT_KEY,
     TrialThroughput,

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from benchwright.core.text_table import field_lines
-from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
-from benchwright.features.search.progress import probe_text, ramp_opening_text, ramp_trial_text
+from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.search.output import probe_text, ramp_opening_text, ramp_trial_text
 from benchwright.features.search.ramp.chart import ramp_sheet
 from benchwright.features.search.ramp.policy import best_so_far, next_ramp_step
 from benchwright.features.search.ramp.profile import band_of

@@ -12,7 +12,7 @@ import pytest
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import StopDecision
 from benchwright.findings.codes import make_finding
-from benchwright.report.parts import finding_line, stop_line
+from benchwright.report.documents import finding_line, stop_line
 from benchwright.report.stats_document import (
     InputSection,
     StatsNotice,

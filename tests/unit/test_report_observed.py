@@ -8,7 +8,7 @@ import msgspec
 
 from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.features.profile.types import BlockTrace, Characterization
-from benchwright.findings.observed import ObservedFiles, observed_files
+from benchwright.findings.result import ObservedFiles, observed_files
 from benchwright.report.observed import observed_entry, observed_lines
 from watched_uses import trial
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.page.gather import gather_document
+from benchwright.page.files import gather_document
 from benchwright.page.html import render_page, section_pages
 from benchwright.report.comparison import sentence
 from benchwright.report.documents import encode

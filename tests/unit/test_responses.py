@@ -13,8 +13,8 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.page import load_responses
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
-from benchwright.features.search.charts import response_tests
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
+from benchwright.features.search.page import response_tests
 from benchwright.features.search.types import (
     Claim,
     ClaimResult,
@@ -22,7 +22,7 @@ from benchwright.features.search.types import (
     PeakStatus,
     SearchTrial,
 )
-from benchwright.page.trial_charts import normal_sheet
+from benchwright.page.charts import normal_sheet
 from benchwright.report.charts.source import result_of_columns
 from benchwright.stats.aggregate import MetricColumn
 

@@ -19,9 +19,9 @@ from benchwright.features.search.peak.experiment import PeakExperiment
 from benchwright.features.search.peak.report import PeakReport
 from benchwright.features.search.peak.view import PeakView
 from benchwright.features.search.session import changed_spec, search_info
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile
+from benchwright.run.findings import NoticeContents
 from benchwright.run.ledger import Ledger
-from benchwright.run.notices import NoticeContents
 from benchwright.run.runner import OutputOptions, SessionResult
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study

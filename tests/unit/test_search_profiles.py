@@ -13,16 +13,17 @@ from benchwright.core.observation import CpuProfile, StackSample, TopFunction
 from benchwright.core.plan import Pairs
 from benchwright.core.processes import Process
 from benchwright.core.results import Estimate
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.profile.profiler import LoadProfiler, Profiler
-from benchwright.features.search.documents import search_profiles, search_profiles_text
-from benchwright.features.search.load_watcher import LoadWatcher
-from benchwright.features.search.profiles import (
+from benchwright.features.search.documents import (
     answer_load,
     answer_profile_note,
     profile_nearest_answer,
     search_profile_findings,
+    search_profiles,
+    search_profiles_text,
 )
+from benchwright.features.search.load_watcher import LoadWatcher
 from benchwright.features.search.ramp.types import RampAxis, RampPoint, RampResult, RampStatus
 from benchwright.features.search.server.workbench import AroundLoad, unwatched
 from benchwright.features.search.types import (
@@ -33,8 +34,7 @@ from benchwright.features.search.types import (
     SearchTrial,
 )
 from benchwright.run.watching import BatchWatcher, OptionalObservers
-from benchwright.watch.kind import Windows
-from benchwright.watch.observer import ObserverSet, Watch
+from benchwright.watch.observer import ObserverSet, Watch, Windows
 
 
 def profile(number: int, samples: int = 50) -> CpuProfile:

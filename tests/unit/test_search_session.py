@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from benchwright.core.criterion import Criterion
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.plan import Pairs
-from benchwright.features.load.trial import LoadEnding, LoadSeries, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.experiment import best_so_far, peak_search, peak_verdict
 from benchwright.features.search.peak.policies.registry import POLICY_NAMES
 from benchwright.features.search.requests import PeakPlan
@@ -39,8 +39,7 @@ from benchwright.features.search.types import (
     decode_stored,
     encode_stored,
 )
-from benchwright.run.ledger import Ledger
-from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.ledger import CRASH_CAUSE, Ledger, recover
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo, Study
 from session_infos import session_info

@@ -10,7 +10,7 @@ import pytest
 
 from benchwright.core.errors import BenchError
 from benchwright.core.resource_use import ResourceUse
-from benchwright.watch.reduction import SeriesError, SeriesReducer
+from benchwright.watch.sampler import SeriesError, SeriesReducer
 from series_writer import SECOND, SeriesWriter
 from use_of_series import use_between, uses_of
 

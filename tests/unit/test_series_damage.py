@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.resource_use import ResourceUse
-from benchwright.watch.reduction import SeriesError
+from benchwright.watch.sampler import SeriesError
 from series_writer import SECOND, SeriesWriter
 from use_of_series import use_between
 

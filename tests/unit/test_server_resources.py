@@ -21,15 +21,16 @@ from benchwright.features.quiet.server_resources import (
     server_groups,
     server_wishes,
 )
-from benchwright.features.quiet.server_resources_types import (
+from benchwright.features.quiet.transaction import plans
+from benchwright.features.quiet.types import (
+    WRITTEN,
     DeviceLimits,
     IoLimits,
     ServerDisks,
     ServerResources,
     ServerSetup,
+    SettingChange,
 )
-from benchwright.features.quiet.transaction import plans
-from benchwright.features.quiet.types import WRITTEN, SettingChange
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.spec_toml import read_spec
 

@@ -13,9 +13,8 @@ from benchwright.core.errors import BenchError
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import Pairs, RunMore, StopDecision
 from benchwright.decide.stopping import TestProgress, TestsProgress
-from benchwright.run.ledger import Ledger
+from benchwright.run.ledger import CRASH_CAUSE, Ledger, recover
 from benchwright.run.performer import Performer
-from benchwright.run.recovery import CRASH_CAUSE, recover
 from benchwright.run.session import Session, SessionVerdict
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import NewEntry, SessionInfo, Study

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import StudyError
-from benchwright.run.checkpoint import study_of, write_pointer
+from benchwright.run.ledger import study_of, write_pointer
 
 
 def test_a_checkpoint_file_leads_to_its_study(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from benchwright.features.replay import command as replay
 from benchwright.features.search.peak import command as peak
 from benchwright.features.search.ramp import command as ramp
 from benchwright.features.search.surface import command as surface
-from benchwright.run.notices import notices_of
-from benchwright.run.observers import WATCH_OPTION
+from benchwright.run.findings import notices_of
+from benchwright.run.watching import WATCH_OPTION
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo
 

@@ -16,7 +16,7 @@ from benchwright.core.errors import InputError
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.workload_toml import WorkloadFile
-from benchwright.features.quiet.server_resources_types import ServerDisks, names_of_disks
+from benchwright.features.quiet.types import ServerDisks, names_of_disks
 from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.features.search.peak.experiment import peak_meaning
 from benchwright.features.search.ramp.experiment import ramp_meaning
@@ -25,7 +25,7 @@ from benchwright.features.search.requests import surface_plan
 from benchwright.features.search.spec import Spec, samples_to_check
 from benchwright.features.search.spec_toml import EngineSettings, read_spec, target_of
 from benchwright.features.search.surface.spec import read_surface, unused_factors
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile
 from benchwright.inputs.template import Template, fill_placeholders
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.stats.aggregate import summarise
-from benchwright.stats.predicate import evaluate_predicate, parse_predicate, predicate_answers
+from benchwright.stats.aggregate import (
+    evaluate_predicate,
+    parse_predicate,
+    predicate_answers,
+    summarise,
+)
 
 ELAPSED = summarise("elapsed", [10.0, 10.1, 9.9, 10.05], label="Elapsed")
 USER = summarise("user", [1.0, 2.0, 3.0, 4.0], label="User")

@@ -14,7 +14,7 @@ import pytest
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import Command, FixedCount, Phases, StopDecision, TestPlan
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.export import ExportedTrial, loads_text
 from benchwright.features.search.types import SearchTrial
 from benchwright.study.contents import tests_of as contents_of

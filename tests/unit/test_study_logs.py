@@ -17,7 +17,7 @@ from benchwright.study.logs import (
     read_output,
     written_bytes,
 )
-from benchwright.trial.metrics import extract_metric
+from benchwright.trial.observe import extract_metric
 
 OLD = b"""{"mode": "EXEC", "index": 0, "thread": 1, "status": 0, "elapsed_ns": 1,
 "user_us": 1, "system_us": 1, "rss_bytes": 1, "out": [3, 200000], "err": [0, 4]}"""

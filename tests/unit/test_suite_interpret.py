@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile
 from benchwright.suite import effects as effect
 from benchwright.suite.compile import compile_sources
 from benchwright.suite.effects import Effect

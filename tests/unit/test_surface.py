@@ -32,8 +32,12 @@ from benchwright.features.search.surface.design import (
     optimal_rows,
 )
 from benchwright.features.search.surface.gaussian_process import even_points, fit_process
-from benchwright.features.search.surface.model import bands, sample_responses
-from benchwright.features.search.surface.polynomial import Polynomial, fit_polynomial
+from benchwright.features.search.surface.model import (
+    Polynomial,
+    bands,
+    fit_polynomial,
+    sample_responses,
+)
 from benchwright.features.search.surface.result import fit_surface, predict_samples, surface_of
 from benchwright.features.search.surface.types import (
     DesignKind,

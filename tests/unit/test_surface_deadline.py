@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.search.surface.deadline import TimeLeft, least_search_s, time_share
 from benchwright.features.search.surface.design import initial_samples, missing_samples
 from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.spec import TimeLeft, least_search_s, time_share
 from benchwright.features.search.surface.types import DesignKind, SampleResult, SurfaceGoal
 from benchwright.features.search.types import PeakGoal
 from surface_maps import next_sample

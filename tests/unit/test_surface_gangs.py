@@ -20,7 +20,6 @@ from benchwright.features.search.surface.batch import (
     searches_of,
 )
 from benchwright.features.search.surface.chart import surface_sheet
-from benchwright.features.search.surface.deadline import GangTimes, TimeLeft, time_share
 from benchwright.features.search.surface.gangs import gang_effects, responses_of
 from benchwright.features.search.surface.gaussian_process import fit_process
 from benchwright.features.search.surface.model import sample_responses
@@ -30,6 +29,7 @@ from benchwright.features.search.surface.report import (
     surface_document,
 )
 from benchwright.features.search.surface.result import surface_of
+from benchwright.features.search.surface.spec import GangTimes, TimeLeft, time_share
 from benchwright.features.search.surface.types import (
     DesignKind,
     GangNames,

@@ -13,7 +13,7 @@ from benchwright.core.criterion import Criterion
 from benchwright.core.errors import BenchError
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Finding
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.pool import POOL_OPTION
 from benchwright.features.pool.keys import attempt_key
 from benchwright.features.pool.types import Attempt, PoolKind, PoolSettings
@@ -48,8 +48,7 @@ from benchwright.features.search.types import (
     decode_stored,
 )
 from benchwright.run.gangs import DeadlineReached, Task, TaskEnd
-from benchwright.run.ledger import Ledger
-from benchwright.run.recovery import CRASH_CAUSE, recover
+from benchwright.run.ledger import CRASH_CAUSE, Ledger, recover
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.program import Program

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.core.scale import scale_of
+from benchwright.core.text import scale_of
 from benchwright.core.text_table import (
     TextColumn,
     field_lines,
@@ -17,8 +17,7 @@ from benchwright.core.text_table import (
     text_column,
     word_column,
 )
-from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words
-from benchwright.views.figures import number_of
+from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words, number_of
 from benchwright.views.terminal import table_rows, table_text
 
 

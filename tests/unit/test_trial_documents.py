@@ -14,8 +14,7 @@ from benchwright.feature import Feature
 from benchwright.page import trial_documents
 from benchwright.page.trial_documents import StoredDocument, TrialDocument, TrialDocumentKind
 from benchwright.report.charts.sheet import Sheet
-from benchwright.views.blocks import Prose, Section, Tile
-from benchwright.views.figures import count_number
+from benchwright.views.blocks import Prose, Section, Tile, count_number
 from benchwright.views.terminal import Paint
 
 

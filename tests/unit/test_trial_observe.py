@@ -7,8 +7,7 @@ import pytest
 
 from benchwright.core.observation import ProcessRecord, TrialEnding
 from benchwright.core.plan import Command, FixedCount, MetricSpec, Phases, TestPlan
-from benchwright.trial.metrics import MetricNotFound, extract_metric
-from benchwright.trial.observe import observe
+from benchwright.trial.observe import MetricNotFound, extract_metric, observe
 from benchwright.trial.protocol import EpochRecord
 
 

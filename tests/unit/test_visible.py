@@ -25,8 +25,13 @@ from benchwright.core.plan import StopDecision
 from benchwright.core.progress import PlainProgress, TerminalProgress
 from benchwright.core.results import Finding, Severity
 from benchwright.core.untrusted import one_line, shell_text, visible, visible_json, visible_lines
-from benchwright.features.quiet.chill_report import chill_document, chill_text
-from benchwright.features.quiet.chill_types import CachedMemory, ChillMethod, ChillReport
+from benchwright.features.quiet.chill_types import (
+    CachedMemory,
+    ChillMethod,
+    ChillReport,
+    chill_document,
+    chill_text,
+)
 from benchwright.features.quiet.report import Offer, Status, offer_lines, status_lines
 from benchwright.features.quiet.types import QuietOwner, SettingChange
 from benchwright.findings.explanation import explain_test
@@ -34,11 +39,10 @@ from benchwright.findings.result import TestResult
 from benchwright.notice import text as notice_text
 from benchwright.notice.deliver import FILE, record_notice
 from benchwright.report.answer import finding_groups
-from benchwright.report.documents import FindingEntry, encode
-from benchwright.report.parts import finding_line, stop_line
-from benchwright.report.plan import plan_lines
+from benchwright.report.documents import FindingEntry, encode, finding_line, stop_line
+from benchwright.report.run import plan_lines
 from benchwright.report.stats_document import InputSection, StatsNotice, StatsReport, compose_report
-from benchwright.run.notices import send_notice
+from benchwright.run.findings import send_notice
 from benchwright.stats.aggregate import summarise
 from benchwright.suite.plan import PlannedStep
 from benchwright.views.stats import render_dump, render_stats

@@ -11,8 +11,7 @@ from benchwright.core.resource_use import ResourceUse
 from benchwright.run.watching import BatchWatcher, OptionalObservers, exec_window
 from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
-from benchwright.watch.kind import Windows
-from benchwright.watch.observer import ObserverError, ObserverSet, Watch
+from benchwright.watch.observer import ObserverError, ObserverSet, Watch, Windows
 
 PROCESSES = BenchProcesses(10, (1, 2))
 

@@ -16,11 +16,11 @@ from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.resource_use import CgroupUse, ResourceUse, TaskUse
 from benchwright.core.results import Figure, Finding, Severity, states
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
+from benchwright.features.search.explained import DisturbedLoads, disturbed_loads
 from benchwright.features.search.output import print_last_search
 from benchwright.features.search.ramp.policy import best_so_far
 from benchwright.features.search.ramp.types import RampGoal
-from benchwright.features.search.report import DisturbedLoads, disturbed_loads
 from benchwright.features.search.requests import PeakRequest, RampRequest
 from benchwright.features.search.session import search_info
 from benchwright.features.search.types import (
@@ -34,15 +34,13 @@ from benchwright.features.search.types import (
 from benchwright.findings.codes import make_finding
 from benchwright.findings.examine import rule_findings
 from benchwright.findings.explanation import Explanation, explain_test
-from benchwright.findings.observed import ObservedFiles
-from benchwright.findings.result import TestResult
+from benchwright.findings.result import ObservedFiles, TestResult
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile
 from benchwright.report.documents import encode
 from benchwright.report.stats_document import table_of
-from benchwright.report.why import why_document
-from benchwright.results.explained import WhyRequest, results_of
+from benchwright.results.explained import WhyRequest, results_of, why_document
 from benchwright.run.ledger import Ledger
 from benchwright.run.runner import OutputOptions
 from benchwright.stats.aggregate import summarise

@@ -28,8 +28,8 @@ from benchwright.features.load.engine_values import (
     load_values,
     merged,
 )
-from benchwright.features.load.hdr_histogram import Histogram
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
+from benchwright.features.load.response_times import Histogram
 from benchwright.features.load.types import (
     ChainDraws,
     EngineResult,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
-from benchwright.core.named_server import NamedServer
+from benchwright.core.hosts import NamedServer
 from benchwright.core.notice import CommandTarget, NoticeEvent, NoticeSettings
 from benchwright.core.plan import Command
 from benchwright.features.load import request as r

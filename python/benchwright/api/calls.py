@@ -2,6 +2,13 @@
 
 Decision: a child process, not the same code in this one (docs/decisions/0018-library.md). A Python
 process with threads, a large heap and a garbage collector would disturb the trials beside it.
+
+Keyword arguments become words of the command line by the options' declarations.
+Decision: the declarations of the command are the list of keywords, so an option that a command gets
+is a keyword too. Rejected: one Python signature for each command, which is a second list of
+options.
+
+An operating error passes from the child process to the parent as JSON in a file.
 """
 
 from __future__ import annotations
@@ -12,17 +19,187 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
-from benchwright.api.child_error import decode_error
 from benchwright.api.results import CompareResult, Place, RunResult
-from benchwright.api.words import Value, option_words, text_of
-from benchwright.core.errors import BenchError, Diagnostic, InputError, Interrupted, argument_error
+from benchwright.core.errors import (
+    BenchError,
+    Diagnostic,
+    InputError,
+    Interrupted,
+    OperatingError,
+    StudyError,
+    argument_error,
+    suggestion,
+)
+from benchwright.inputs.options import Option, declared_in
 from benchwright.report.run import CompareDocument, RunDocument
+
+Value = (
+    str
+    | int
+    | float
+    | bool
+    | timedelta
+    | os.PathLike[str]
+    | Sequence[object]
+    | Mapping[str, object]
+    | None
+)
+"""What a keyword argument may be."""
+_ELSEWHERE = {
+    "json": "the result is the document",
+    "quiet": "write progress=True to see the progress",
+    "verbose": "the result has each finding with its evidence and remedy",
+    "live": "run bw live STUDY in a terminal",
+    "check": "it runs nothing: run bw in a terminal",
+    "plan": "it runs nothing: run bw in a terminal",
+}
+"""Options that are no keywords, and what to do instead."""
+
+
+@cache
+def keywords_of(command: str) -> Mapping[str, Option]:
+    """Return the options of a command by keyword: the name of the field, and that of the flag."""
+    from benchwright.cli.main import parser
+
+    found: dict[str, Option] = {}
+    for option in declared_in(parser((command,), listed=False).of([command])):
+        if option.name in _ELSEWHERE or option.prints:
+            continue
+        found[option.name] = option
+        if not option.positional:
+            found.setdefault(option.flag.lstrip("-").replace("-", "_"), option)
+    return found
+
+
+def option_words(command: str, options: Mapping[str, Value]) -> list[str]:
+    """Return the words of the options, then those of arguments without a flag.
+
+    Raises InputError with all mistakes: unknown keywords, values of a type that the option has not.
+    """
+    known = keywords_of(command)
+    wrong: list[Diagnostic] = []
+    flags: list[str] = []
+    arguments: list[str] = []
+    for keyword, value in options.items():
+        option = known.get(keyword)
+        if option is None:
+            wrong.append(_unknown(command, keyword, known))
+            continue
+        try:
+            words = _words(option, value)
+        except ValueError as error:
+            wrong.append(Diagnostic("bad-argument", str(error), option.hint, file=keyword))
+            continue
+        (arguments if option.positional else flags).extend(words)
+    if wrong:
+        raise InputError(wrong)
+    return flags + arguments
+
+
+def _unknown(command: str, keyword: str, known: Mapping[str, Option]) -> Diagnostic:
+    hint = _ELSEWHERE.get(keyword, "")
+    if not hint:
+        hint = suggestion(keyword, known) or f"`bw help {command}` lists them"
+    message = f"benchwright.{command} has no argument {keyword!r}"
+    return Diagnostic("bad-argument", message, hint, file=keyword)
+
+
+def _words(option: Option, value: Value) -> list[str]:
+    """Return the words of one option. Raises ValueError for a value of a wrong type."""
+    if value is None or value is False:
+        return []
+    if option.kind == "flag":
+        if value is not True:
+            raise ValueError(f"{option.name} must be True or False, not {value!r}")
+        return [option.flag]
+    if value is True:
+        if option.bare:
+            return [option.flag]
+        raise ValueError(f"{option.name} needs a value, not True")
+    texts = _texts(option, value)
+    if option.positional:
+        return texts
+    if option.flag.startswith("--"):
+        return [f"{option.flag}={text}" for text in texts]
+    return [word for text in texts for word in (option.flag, text)]
+
+
+def _texts(option: Option, value: Value) -> list[str]:
+    """Return the texts of a value: several only for an option that can be repeated."""
+    if isinstance(value, Mapping):
+        if option.kind != "list":
+            raise ValueError(f"{option.name} must be one value, not {value!r}")
+        return [f"{name}={_levels(one)}" for name, one in value.items()]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if option.kind == "list":
+            return [text_of(one) for one in value]
+        # --threads 1,2,4: one text with commas.
+        return [_levels(value)]
+    return [text_of(value)]
+
+
+def _levels(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(text_of, value))
+    return text_of(value)
+
+
+def text_of(value: object) -> str:
+    """Return a value as the command line has it; a timedelta in seconds.
+
+    Raises ValueError for other types and for text with a NUL.
+    """
+    if isinstance(value, timedelta):
+        microseconds = value // timedelta(microseconds=1)
+        return f"{microseconds}us"
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} must be text or a number")
+    text = str(value)
+    if "\0" in text:
+        raise ValueError(f"{text!r} contains a NUL character")
+    return text
+
+
+class _ErrorRecord(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Literal["input", "study", "bench"]
+    code: str = ""
+    message: str = ""
+    hint: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def encode_error(error: OperatingError) -> bytes:
+    """Return an error as JSON."""
+    if isinstance(error, InputError):
+        record = _ErrorRecord(kind="input", diagnostics=error.diagnostics)
+    else:
+        record = _ErrorRecord(
+            kind="study" if isinstance(error, StudyError) else "bench",
+            code=error.code,
+            message=getattr(error, "message", str(error)),
+            hint=getattr(error, "hint", ""),
+        )
+    return msgspec.json.encode(record)
+
+
+def decode_error(text: bytes) -> OperatingError:
+    """Return the error that `encode_error` encoded."""
+    record = msgspec.json.decode(text, type=_ErrorRecord)
+    if record.kind == "input":
+        return InputError(record.diagnostics)
+    kind = StudyError if record.kind == "study" else BenchError
+    return kind(record.code, record.message, record.hint)
+
 
 D = TypeVar("D")
 _INTERRUPTED = 130

@@ -15,7 +15,7 @@ from benchwright.cli.parser import CommandParser
 
 def _write(error: Exception) -> None:
     """Write an operating error to the file that the parent named."""
-    from benchwright.api.child_error import encode_error
+    from benchwright.api.calls import encode_error
     from benchwright.core.errors import OperatingError
 
     if isinstance(error, OperatingError):

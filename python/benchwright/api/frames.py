@@ -5,17 +5,30 @@ text, which pandas, polars, pyarrow and DuckDB read. Decision: the structures of
 interface by ctypes; pyarrow has over 40 MB, and the structures have ten fields. Memory belongs to
 `_ALIVE` until the consumer calls `release`, from any thread. Source: Apache Arrow, The Arrow C data
 interface; The Arrow C stream interface; The Arrow PyCapsule Interface.
+
+Tables of HTML, for notebooks.
 """
 
 from __future__ import annotations
 
 import ctypes
+import html
 import itertools
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML; every text is escaped."""
+    head = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
 
 Values = Sequence[int | None] | Sequence[float | None] | Sequence[str | None]
 _NULLABLE = 2
@@ -61,7 +74,6 @@ class StudyFrame(msgspec.Struct, frozen=True):
         return _capsule(stream, b"arrow_array_stream")
 
     def _repr_html_(self) -> str:
-        from benchwright.api.html import table_html
 
         texts = [
             ["" if value is None else str(value) for value in row.values()] for row in self.rows()

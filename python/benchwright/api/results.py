@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.api.html import table_html
+from benchwright.api.frames import table_html
 from benchwright.api.studies import OpenStudy, open_study
 from benchwright.core.errors import argument_error
 from benchwright.core.text import number_text

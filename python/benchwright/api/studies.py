@@ -105,7 +105,7 @@ class OpenStudy(msgspec.Struct, frozen=True):
         The page is in a frame of its own, so that neither its style nor its script changes the
         notebook.
         """
-        from benchwright.page.gather import gather_document
+        from benchwright.page.files import gather_document
         from benchwright.page.html import render_page
 
         number = None if session is None else str(session)

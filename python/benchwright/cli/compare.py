@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from benchwright.cli.added_options import (
-    BegunSession,
-    add_features_options,
-    added_to,
-    with_features_options,
-)
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
     AboutOptions,
+    BegunSession,
     DetailOptions,
     LiveOptions,
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
+    add_features_options,
+    added_to,
     drawn_seed,
+    with_features_options,
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error

@@ -24,9 +24,8 @@ import msgspec
 from benchwright.cli.config_files import PROJECT, WITHOUT, ConfigFile
 from benchwright.cli.parser import SUMMARIES, CommandParser
 from benchwright.core.errors import Diagnostic, InputError, argument_error, similar, suggestion
-from benchwright.inputs.mistakes import Where, at_key, in_toml
+from benchwright.inputs.mistakes import Unreadable, Where, at_key, in_toml, read_regular, read_text
 from benchwright.inputs.options import Option, declared_in
-from benchwright.inputs.source import Unreadable, read_regular, read_text
 from benchwright.inputs.toml_table import TomlTable, read_toml
 from benchwright.inputs.values import one_of
 

@@ -22,7 +22,7 @@ from benchwright.core.notice import (
     WebhookTarget,
     parse_events,
 )
-from benchwright.run.notices import NOTIFY_OPTION
+from benchwright.run.findings import NOTIFY_OPTION
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -105,7 +105,7 @@ def _mail(word: str, rest: str) -> MailTarget:
 
 
 def _webhook(word: str) -> WebhookTarget:
-    from benchwright.notice.targets import url_fault
+    from benchwright.notice.text import url_fault
 
     fault = url_fault(word, with_token=False)
     if fault:
@@ -140,7 +140,7 @@ def _command(word: str, rest: str) -> CommandTarget:
 
 
 def _of_file(path: str) -> NoticeSettings:
-    from benchwright.inputs.source import Unreadable, read_regular, read_text
+    from benchwright.inputs.mistakes import Unreadable, read_regular, read_text
     from benchwright.suite.toml_sections import notify_file
 
     try:

@@ -17,8 +17,8 @@ from benchwright.core.results import Finding
 from benchwright.core.untrusted import shell_text, visible_lines
 from benchwright.report.answer import FindingGroup, Results, SessionAnswer, answer_entries
 from benchwright.report.comparison import comparison_entry
+from benchwright.report.documents import failure_text
 from benchwright.report.observed import failure_entry, observed_entry, observed_lines, output_entry
-from benchwright.report.parts import failure_text
 from benchwright.report.stats_document import compose_report, section_of, table_of
 from benchwright.study.journal import StoredSession
 from benchwright.views.terminal import finding_paragraphs, group_lines, wrapped

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `bw plot`; return the exit code. Raises InputError."""
     from benchwright.cli.plot_request import refuse_numbers, request_of, without_legend
     from benchwright.core.extras import require
-    from benchwright.page.study_charts import (
+    from benchwright.page.charts import (
         fitting_request,
         resources_sheet,
         response_group,
@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     from benchwright.report.charts.compose import check_axes, compose_plot
     from benchwright.report.charts.plot_data import PlotMode
-    from benchwright.report.parts import finding_lines
-    from benchwright.results.plot_inputs import groups_of
+    from benchwright.report.documents import finding_lines
+    from benchwright.results.inputs import groups_of
 
     request = request_of(arguments)
     if request.graphfiles:
@@ -126,7 +126,7 @@ def _drawn(
 
     `by_panel`: the size is that of a panel, as in the pictures of `--plot`.
     """
-    from benchwright.cli.plot_file import panel_style
+    from benchwright.cli.output_file import panel_style
     from benchwright.core.untrusted import visible_lines
     from benchwright.report.charts.render import fitted_style, render_sheet
 

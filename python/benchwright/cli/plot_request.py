@@ -19,7 +19,7 @@ from benchwright.inputs.options import request_from
 from benchwright.report.charts.plan import ChartRequest
 from benchwright.report.charts.plot_data import PlotMode
 from benchwright.report.charts.style import IMAGE_FORMATS, BarSpacing, ChartStyle, LegendPlace
-from benchwright.results.plot_inputs import input_files
+from benchwright.results.inputs import input_files
 
 
 class PlotRequest(msgspec.Struct, frozen=True):

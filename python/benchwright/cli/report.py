@@ -76,8 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.core.text import size_text
     from benchwright.core.untrusted import visible
     from benchwright.inputs.option_reader import OptionReader
-    from benchwright.page.files import FileResults
-    from benchwright.page.gather import gather_document
+    from benchwright.page.files import FileResults, gather_document
     from benchwright.page.html import has_uplot, needs_uplot, render_page
     from benchwright.report.documents import encode
     from benchwright.results.inputs import check_ok_status

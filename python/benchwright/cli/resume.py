@@ -61,7 +61,7 @@ def resume(arguments: argparse.Namespace) -> int:
 
     from benchwright.cli.session_output import experiment_of, output_of
     from benchwright.core.errors import StudyError
-    from benchwright.run.checkpoint import study_of
+    from benchwright.run.ledger import study_of
     from benchwright.run.runner import OutputOptions, resume_session
     from benchwright.study.journal import Study
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.untrusted import others_could_write
 from benchwright.findings.rules import RULE_HINT, NamedRule, rule_error
-from benchwright.inputs.source import Unreadable, read_regular
+from benchwright.inputs.mistakes import Unreadable, read_regular
 
 GROUP = "benchwright.rules"
 

@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from benchwright.cli.added_options import (
-    BegunSession,
-    add_features_options,
-    added_to,
-    with_features_options,
-)
 from benchwright.cli.parser import add_command
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
     AboutOptions,
+    BegunSession,
     DetailOptions,
     LiveOptions,
     NotifyOptions,
     StudyOptions,
     TrialWatchOptions,
+    add_features_options,
+    added_to,
     drawn_seed,
+    with_features_options,
     with_session_options,
 )
 from benchwright.core.errors import argument_error
@@ -123,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `bw run`; return the exit code."""
     suite = _suite_of(arguments)
     if suite is not None:
-        from benchwright.run.checkpoint import is_checkpoint
+        from benchwright.run.ledger import is_checkpoint
 
         if is_checkpoint(Path(suite)):
             return _resume(arguments, suite)
@@ -294,7 +292,7 @@ def _check_tables(program: Program) -> None:
     """Raise InputError for what tables of features state and this machine does not support."""
     if not program.tables:
         return
-    from benchwright.suite.tables import suite_tables
+    from benchwright.suite.toml_sections import suite_tables
 
     for key, table in suite_tables().items():
         if key in program.tables:
@@ -346,7 +344,7 @@ def _without_fast_fail(planned: Sequence[Planned]) -> list[Planned]:
 def _print_plan(
     arguments: argparse.Namespace, planned: Sequence[Planned], suite: str | None
 ) -> int:
-    from benchwright.report.plan import plan_document, plan_lines
+    from benchwright.report.run import plan_document, plan_lines
 
     if arguments.json:
         from benchwright.report.documents import encode

@@ -12,10 +12,9 @@ from benchwright.notice.text import NoticeDocument
 from benchwright.page.document import ReportDocument
 from benchwright.report.charts.plot_data import PlotDocument
 from benchwright.report.env import EnvDifferenceDocument, EnvDocument
-from benchwright.report.plan import PlanDocument
-from benchwright.report.run import CompareDocument, RunDocument
+from benchwright.report.run import CompareDocument, PlanDocument, RunDocument
 from benchwright.report.stats_json import PredicateDocument, StatsDocument
-from benchwright.report.why import WhyDocument
+from benchwright.results.explained import WhyDocument
 from benchwright.study.export import SessionDocument
 from benchwright.views.config import ConfigDocument
 from benchwright.views.sessions import LsDocument, ShowDocument, TagDocument

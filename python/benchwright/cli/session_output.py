@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchwright.cli.outcome import Outcome
     from benchwright.core.notice import NoticeResult
     from benchwright.report.answer import SessionAnswer
-    from benchwright.run.notices import NoticeContents
+    from benchwright.run.findings import NoticeContents
     from benchwright.run.runner import Experiment, OutputOptions, SessionOutput, SessionResult
     from benchwright.run.test import RunningTest
     from benchwright.study.journal import SessionInfo
@@ -103,7 +103,7 @@ class ProgramOutput(TerminalOutput):
 
     def notice(self, ended: SessionResult) -> NoticeContents:
         """Return the answers and the findings, for a notice."""
-        from benchwright.run.notices import NoticeContents
+        from benchwright.run.findings import NoticeContents
         from benchwright.views.comparison import render_comparison
         from benchwright.views.tests import answer_lines
 

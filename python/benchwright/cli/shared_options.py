@@ -1,23 +1,27 @@
-"""Options that several commands share: study, name and tags, watching, named servers, notices."""
+"""Options that several commands share: study, name and tags, watching, named servers, notices.
+
+Options that features add to commands of others: a port.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
-from collections.abc import Iterable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from benchwright.core.errors import InputError
-from benchwright.core.named_server import SERVER_KEYS, NamedServer, parse_named_server
-from benchwright.feature import observers
+from benchwright.core.hosts import SERVER_KEYS, NamedServer, parse_named_server
+from benchwright.feature import features, observers
 from benchwright.inputs.option_reader import OptionReader
-from benchwright.inputs.options import Option, Text, request_from
-from benchwright.study.about import (
+from benchwright.inputs.options import Option, Text, add_options, request_from
+from benchwright.study.directory import JOURNAL
+from benchwright.study.keys import (
     ABOUT_OPTION,
     NAME_FLAG,
     SessionAbout,
@@ -25,12 +29,57 @@ from benchwright.study.about import (
     parse_note,
     parse_tag,
 )
-from benchwright.study.directory import JOURNAL
 from benchwright.suite.common_options import Json, Quiet, Verbose
 
 if TYPE_CHECKING:
+    from benchwright.run.preparation import PreparedProgram
     from benchwright.study.journal import SessionInfo
-    from benchwright.watch.kind import ObserverKind
+    from benchwright.watch.observer import ObserverKind
+
+
+class BegunSession(msgspec.Struct, frozen=True):
+    """A session that a command is about to start."""
+
+    info: SessionInfo
+    tables: Mapping[str, Any] = {}
+    """What the tables of features in its suite or spec state."""
+    program: PreparedProgram | None = None
+    """Of a session of tests."""
+    suite: str | None = None
+    """Path of the suite, if there is one."""
+
+
+class AddedOptions(msgspec.Struct, frozen=True):
+    """Options of one feature for one command."""
+
+    declared: type[msgspec.Struct]
+    """The request that declares them."""
+    apply: Callable[[BegunSession, Namespace], SessionInfo]
+    """Returns the info of a session with what they say. Raises InputError."""
+    group: str = ""
+    """The heading in `--help`."""
+    helps: Mapping[str, str] = {}
+    """Help texts that replace those declared, by field."""
+
+
+def added_to(command: str) -> Iterator[AddedOptions]:
+    """Yield what the installed features add to a command."""
+    for feature in features():
+        yield from feature.options(command)
+
+
+def add_features_options(parser: ArgumentParser, command: str) -> None:
+    """Add the options of features to the parser of a command."""
+    for one in added_to(command):
+        add_options(parser, one.declared, one.group, helps=one.helps)
+
+
+def with_features_options(begun: BegunSession, arguments: Namespace, command: str) -> SessionInfo:
+    """Return the info of a session with what the options of features say. Raises InputError."""
+    for one in added_to(command):
+        info = one.apply(begun, arguments)
+        begun = msgspec.structs.replace(begun, info=info)
+    return begun.info
 
 
 # -- The study, observers of trials, named servers, notices ----------------------------
@@ -237,8 +286,7 @@ def with_session_options(info: SessionInfo, arguments: Namespace) -> SessionInfo
     Raises InputError.
     """
     from benchwright.cli.notices import with_notify
-    from benchwright.run.observers import WATCH_OPTION
-    from benchwright.run.watching import with_servers
+    from benchwright.run.watching import WATCH_OPTION, with_servers
     from benchwright.study.contents import DEFAULTS_OPTION, StoredDefault
 
     options = {**info.options, WATCH_OPTION: watch_setting(arguments)}
@@ -271,7 +319,7 @@ def watch_setting(arguments: Namespace) -> str:
 
     An option that the command does not have counts as not given.
     """
-    from benchwright.run.observers import SAMPLE
+    from benchwright.run.watching import SAMPLE
 
     wish = [] if getattr(arguments, "no_watch", False) else [SAMPLE]
     names = (observer.name for observer in observers())

@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
     if request.format == "csv":
         _write_doubts(document, request.paths, verbose=arguments.verbose, is_plain=words.is_plain)
     elif request.format == "json":
-        from benchwright.report.parts import finding_lines
+        from benchwright.report.documents import finding_lines
 
         # A program that takes the quantities would not see what is not among them.
         missed = [finding for finding in document.findings if finding.code == "results-not-read"]
@@ -184,7 +184,7 @@ def _write_doubts(
 ) -> None:
     """Write findings and notices to stderr, because stdout has CSV."""
     if is_plain:
-        from benchwright.report.parts import finding_lines
+        from benchwright.report.documents import finding_lines
         from benchwright.report.stats_document import notice_lines
 
         sys.stderr.write(finding_lines(document.findings))
@@ -214,7 +214,7 @@ def _transformed(
 def _parsed_predicate(text: str | None) -> Any:
     if text is None:
         return None
-    from benchwright.stats.predicate import parse_predicate
+    from benchwright.stats.aggregate import parse_predicate
 
     return parse_predicate(text)
 
@@ -223,7 +223,7 @@ def _answer(predicate: Any, inputs: list[TestResult], confidence: float, as_json
     """Evaluate the predicate for every quantity; return 0 if it is true for all, else 1."""
     from benchwright.results.inputs import NOT_SELECTED, why_left_out
     from benchwright.results.stats import judged_summaries
-    from benchwright.stats.predicate import predicate_answers
+    from benchwright.stats.aggregate import predicate_answers
 
     # A test that a step could not be applied to has no answer, so the predicate does not hold.
     given = {

@@ -18,7 +18,7 @@ from benchwright.cli.terminal import write_answer
 from benchwright.core.errors import InputError, argument_error
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, add_options, given, request_from
-from benchwright.study.about import SessionAbout, parse_tag
+from benchwright.study.keys import SessionAbout, parse_tag
 from benchwright.suite.common_options import Json
 
 _USAGE = "bw tag [STUDY[@SESSION]] [+TAG...] [options]"

@@ -121,8 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     The exit code is 0 even if the trials were not watched; then the report says so.
     """
-    from benchwright.report.why import why_document
-    from benchwright.results.explained import results_of
+    from benchwright.results.explained import results_of, why_document
     from benchwright.views.why import render_why
 
     request = request_from(WhyOptions, arguments)

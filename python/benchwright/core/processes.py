@@ -4,6 +4,8 @@ Decision: a process is identified by its id and its start time, so that a reused
 confused with it. Rejected: psutil, which is one more compiled dependency and has one /proc for
 the whole interpreter, while captures and tests read those of other roots.
 Source: proc_pid_stat(5), fields 1 to 4, 9 and 22.
+
+The signals by which a user, a terminal or a supervisor asks `bw` to stop.
 """
 
 from __future__ import annotations
@@ -11,10 +13,32 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def stop_signals(handler: Callable[[int], object]) -> Iterator[None]:
+    """Pass the stop signals that arrive in the body to `handler`, instead of ending Python.
+
+    Those that are ignored, as SIGHUP is below nohup(1), stay ignored. Only for the main thread.
+    """
+    previous = {
+        number: signal.signal(number, lambda which, _frame: handler(which))
+        for number in STOP_SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
 
 PROC = Path("/proc")
 _STAT = re.compile(r"(\d+) \((.*)\) (\S) (.*)", re.DOTALL)

@@ -3,18 +3,30 @@
 Purpose: the layout of tables and of named fields on a terminal. Decision: a table is a list of
 columns, not of rows, because the width depends on all cells of a column. Rows that are too long are
 wrapped within their cells. Non-goals: what a table contains (views/), the digits of its figures
-(`core/scale.py`).
+(`core/text.py`).
+
+Rows as CSV, the form of every table that other programs read.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 import msgspec
 
-from benchwright.core.scale import scale_of
+from benchwright.core.text import scale_of
+
+
+def csv_of_rows(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV (RFC 4180), each ending with `\\n`: floats have all digits, None is an
+    empty field."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 class TextColumn(msgspec.Struct, frozen=True):

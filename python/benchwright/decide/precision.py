@@ -36,8 +36,7 @@ from benchwright.stats.intervals import (
     unless_too_equal,
 )
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.stats.moments import kurtosis, moments, skewness
-from benchwright.stats.resolution import rounding_error
+from benchwright.stats.moments import kurtosis, moments, rounding_error, skewness
 
 # -- a mean by plan: an interval that holds where the test stops ---------------------------------
 #

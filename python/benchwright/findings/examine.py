@@ -23,9 +23,8 @@ from benchwright.core.results import Figure, Finding, FindingFigures, Severity, 
 from benchwright.core.text import epochs_text, list_text, status_text
 from benchwright.feature import COMMAND_FAILED, owner_of, recorded_by
 from benchwright.findings.codes import all_codes, in_trials, make_finding, template_of
-from benchwright.findings.observed import profile_note
 from benchwright.findings.resources import resource_findings
-from benchwright.findings.result import TestResult
+from benchwright.findings.result import TestResult, profile_note
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings

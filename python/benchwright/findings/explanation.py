@@ -26,9 +26,8 @@ from benchwright.findings.limiter import (
     unlimited_text,
     windows_of,
 )
-from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import reason_not_watched
-from benchwright.findings.result import TestResult
+from benchwright.findings.result import ObservedFiles, TestResult
 from benchwright.findings.use_table import UseRow, use_table
 
 NOT_WATCHED = (

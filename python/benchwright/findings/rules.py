@@ -2,7 +2,7 @@
 
 Purpose: the input and output of a rule; `docs/why.md` has an example. Decision: a
 frozen result of plain values, so that a rule is a pure function and needs only `Finding` from
-Benchwright; cli/rule_files.py loads it. Non-goal: a rule changes no figure.
+Benchwright; cli/why.py loads it. Non-goal: a rule changes no figure.
 
     from benchwright.findings.rules import Finding, Result, Severity
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from benchwright.core.cpu_list import parse_cpu_list
 from benchwright.core.machine import Fact
+from benchwright.core.quantity import parse_cpu_list
 from benchwright.machine.sources import (
     EXPECTED,
     FATAL,

@@ -30,7 +30,7 @@ from benchwright.core.notice import (
 )
 from benchwright.core.untrusted import visible_json
 from benchwright.notice import text
-from benchwright.notice.targets import SendRequest, target_name
+from benchwright.notice.text import SendRequest, target_name
 
 FILE = "notices.jsonl"
 _MOST_OUTPUT_BYTES = 65536

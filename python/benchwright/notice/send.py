@@ -41,7 +41,7 @@ from benchwright.core.notice import (
 )
 from benchwright.core.untrusted import open_regular
 from benchwright.notice import text
-from benchwright.notice.targets import LOOPBACK, SendRequest, url_fault
+from benchwright.notice.text import LOOPBACK, SendRequest, url_fault
 
 MOST_MEMORY_BYTES = 512 << 20
 _MOST_SECRET_BYTES = 65536

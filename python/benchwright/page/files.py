@@ -3,32 +3,50 @@
 Decision: its tests are those of a session that is complete, so every section about trials is the
 one of studies. What only a session has (machine, method, rules) is left out, and what
 only such a file has, the estimates of another tool, is a table of its own.
+
+From stored sessions to a report: which session, its answer, and its sections in order.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from benchwright import __version__
+from benchwright.core.errors import argument_error
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Summary
 from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
+from benchwright.feature import session_kind
 from benchwright.findings.environment import value_text
 from benchwright.findings.examine import findings_about
 from benchwright.findings.result import TestResult
-from benchwright.page.document import ReportPart
-from benchwright.page.origin import data_section, facts_table
-from benchwright.page.tests import answered_part, results_section, tests_section
+from benchwright.machine.redact import without_secrets
+from benchwright.page.document import ReportDocument, ReportPart
+from benchwright.page.origin import data_section, facts_table, shared_section
+from benchwright.page.tests import answered_part, results_section, tests_part, tests_section
 from benchwright.report.answer import Results
 from benchwright.stats.metric_rules import MetricRules
-from benchwright.views.blocks import Cell, Column, Number, Section, TableBlock, Words
-from benchwright.views.figures import number_of, scale_of
+from benchwright.study.contents import first_machine
+from benchwright.study.journal import StoredSession, Study
+from benchwright.study.selection import StudyPart
+from benchwright.views.blocks import (
+    Cell,
+    Column,
+    Number,
+    Section,
+    TableBlock,
+    Words,
+    number_of,
+    scale_of,
+)
 
 _MOST_OF_FACT = 200
 """Characters of a fact that are shown."""
@@ -199,3 +217,46 @@ def _origin_section(part: str, results: FileResults, started_ns: int) -> Section
         lead="A file has no record of the machine and of how it was measured beyond this.",
         blocks=(facts_table(f"{part}-origin-facts", "Origin", rows),),
     )
+
+
+def gather_document(sources: Sequence[StudyPart | FileResults]) -> ReportDocument:
+    """Return the report of these sessions and files.
+
+    Raises StudyError for a study that cannot be read, InputError for an unknown session or test.
+    """
+    parts: list[ReportPart] = []
+    machines: list[Sequence[MachineCapture]] = []
+    for place, source in enumerate(sources, 1):
+        if isinstance(source, FileResults):
+            parts.append(file_part(source, f"p{place}"))
+            machines.append(source.machines)
+            continue
+        with contextlib.closing(Study.open_to_read(source.place)) as study:
+            session = source.of(study)
+            if source.test is not None and session_kind(session.info.kind) is not None:
+                text, kind = f"{source.place}:{source.test}", session.info.kind
+                message = f"session {session.number} is a bw {kind}, which has no tests"
+                hint = f"leave out :{source.test}"
+                raise argument_error("STUDY", text, message, hint)
+            parts.append(read_part(study, session, f"p{place}", source.test))
+            machine = first_machine(study, session.number)
+            machines.append(() if machine is None else (machine,))
+    several = "sessions" if all(part.session for part in parts) else "results"
+    title = parts[0].title if len(parts) == 1 else f"{len(parts)} {several}"
+    shared = (shared_section(parts, machines),) if len(parts) > 1 else ()
+    return ReportDocument(title=title, version=__version__, parts=tuple(parts), shared=shared)
+
+
+def read_part(
+    study: Study, session: StoredSession, part: str, only: str | None = None
+) -> ReportPart:
+    """Return the report of one session; `part` is the prefix of its ids, such as `p1`.
+
+    The session may be running. Raises StudyError for a record that cannot be read.
+    """
+    if (kind := session_kind(session.info.kind)) is not None:
+        whole = kind.page(study, session, part)
+    else:
+        whole = tests_part(study, session, part, only)
+    shown: ReportPart = without_secrets(whole, session.info.commands)
+    return shown

@@ -1,4 +1,7 @@
-"""Where a result comes from: the machine, the method, and the data as files."""
+"""Where a result comes from: the machine, the method, and the data as files.
+
+The sections of a session's page that features add.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from benchwright.core.comparison import describe_comparison, describe_test
-from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.machine import MachineCapture
 from benchwright.core.text import moment_text, plural
+from benchwright.core.text_table import csv_of_rows
 from benchwright.core.untrusted import one_line, shell_text, visible
+from benchwright.feature import features
 from benchwright.findings.environment import difference, side_texts
 from benchwright.page.document import ReportPart
 from benchwright.report.answer import Results, SessionAnswer, visit_text
@@ -20,7 +24,7 @@ from benchwright.report.stats_document import compose_report, section_of
 from benchwright.report.stats_json import stats_document
 from benchwright.results.stored import shown_quantities, shown_summaries
 from benchwright.study.contents import stored_defaults
-from benchwright.study.journal import StoredSession
+from benchwright.study.journal import StoredSession, Study
 from benchwright.views.blocks import (
     Block,
     Cell,
@@ -32,6 +36,12 @@ from benchwright.views.blocks import (
     TableBlock,
     Words,
 )
+
+
+def added_sections(part: str, study: Study, session: StoredSession) -> list[Section]:
+    """Return what features add to the report of any session."""
+    return [found for feature in features() for found in feature.sections(part, study, session)]
+
 
 # -- The machine -----------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ import msgspec
 
 from benchwright.core.comparison import Better
 from benchwright.core.errors import StudyError
+from benchwright.core.hosts import GangClients
 from benchwright.core.plan import Pairs
-from benchwright.core.remote import GangClients
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Estimate, Finding
 from benchwright.findings.explanation import Explanation

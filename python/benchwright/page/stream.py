@@ -20,7 +20,7 @@ import msgspec
 from benchwright import __version__
 from benchwright.core.errors import OperatingError, StudyError
 from benchwright.page.document import ReportDocument
-from benchwright.page.gather import read_part
+from benchwright.page.files import read_part
 from benchwright.page.html import section_pages
 from benchwright.study.directory import writer_of
 from benchwright.study.journal import FollowedJournal, StoredSession, Study

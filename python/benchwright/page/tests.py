@@ -12,16 +12,13 @@ from benchwright.core.text import moment_text, percent_text, plural
 from benchwright.core.untrusted import visible
 from benchwright.findings.explanation import explain_test
 from benchwright.findings.result import TestResult
+from benchwright.page.charts import MOST_DRAWN, axis_of, course, distribution, over_factor, shown
 from benchwright.page.document import ReportPart
-from benchwright.page.origin import data_section, environment_section, method_section
-from benchwright.page.sections import added_sections
-from benchwright.page.trial_charts import (
-    MOST_DRAWN,
-    axis_of,
-    course,
-    distribution,
-    over_factor,
-    shown,
+from benchwright.page.origin import (
+    added_sections,
+    data_section,
+    environment_section,
+    method_section,
 )
 from benchwright.page.trial_documents import StoredDocument, document_sections, stored_documents
 from benchwright.page.why import why_section
@@ -49,15 +46,6 @@ from benchwright.views.blocks import (
     Tile,
     Tone,
     Words,
-)
-from benchwright.views.comparison import (
-    Compared,
-    comparison_section,
-    comparison_tiles,
-    comparison_verdict,
-    tone_of_gates,
-)
-from benchwright.views.figures import (
     count_number,
     estimate_number,
     finding_lines,
@@ -66,6 +54,13 @@ from benchwright.views.figures import (
     mean_of,
     number_of,
     scale_of,
+)
+from benchwright.views.comparison import (
+    Compared,
+    comparison_section,
+    comparison_tiles,
+    comparison_verdict,
+    tone_of_gates,
 )
 from benchwright.views.stats import quantities_table
 from benchwright.views.tests import answers_table

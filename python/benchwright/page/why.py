@@ -17,10 +17,18 @@ from benchwright.findings.explanation import Explanation, unlimited_groups
 from benchwright.report.answer import FindingGroup, finding_groups
 from benchwright.report.charts.use import use_sheet
 from benchwright.trial.programs import find_sampler
-from benchwright.views.blocks import Block, Findings, Flame, Picture, Prose, Section
-from benchwright.views.figures import as_sentence, finding_lines
+from benchwright.views.blocks import (
+    Block,
+    Findings,
+    Flame,
+    Picture,
+    Prose,
+    Section,
+    as_sentence,
+    finding_lines,
+)
 from benchwright.views.why import use_table, worst_of
-from benchwright.watch.reduction import SeriesError, SeriesReducer
+from benchwright.watch.sampler import SeriesError, SeriesReducer
 
 _SLICES = 60
 """Intervals of the strip of one long trial."""

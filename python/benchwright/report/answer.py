@@ -41,8 +41,7 @@ from benchwright.findings.codes import BROKEN_CODES, LISTED_CODES, WHOLE_CODES, 
 from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import kind_of
 from benchwright.findings.sentence import range_sentence, sentence, sizes
-from benchwright.report.documents import EstimateEntry, entry
-from benchwright.report.parts import ending_text
+from benchwright.report.documents import EstimateEntry, ending_text, entry
 from benchwright.study.contents import stored_baseline
 from benchwright.study.journal import StoredSession
 

@@ -14,8 +14,7 @@ from benchwright.core.machine import Fact, FactChange, FactWeight, MachineCaptur
 from benchwright.core.text import binary_size_text, plural
 from benchwright.core.untrusted import one_line
 from benchwright.findings.environment import value_text
-from benchwright.report.documents import entries, entry
-from benchwright.report.parts import report_text
+from benchwright.report.documents import entries, entry, report_text
 
 # --------------------------------------------------------------------------------------
 # A capture of the machine as text: in groups, one fact per line, absent facts at the end.

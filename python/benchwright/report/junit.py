@@ -22,7 +22,7 @@ from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
 from benchwright.feature import COMMAND_FAILED
 from benchwright.report.comparison import gate_sentence, sentence
-from benchwright.report.parts import finding_lines
+from benchwright.report.documents import finding_lines
 
 _CUT = ("interrupted", "stopped", "failed")
 """Reasons that end a comparison early: a gate that held so far has not passed."""

@@ -18,7 +18,7 @@ from benchwright.core.progress import ProgressDisplay
 from benchwright.core.text import duration_text, plural
 from benchwright.decide.stopping import TestProgress, TestsProgress
 from benchwright.report.answer import estimate_text
-from benchwright.report.parts import stop_line
+from benchwright.report.documents import stop_line
 
 
 class SessionProgress:

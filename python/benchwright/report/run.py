@@ -1,16 +1,91 @@
-"""The documents of `bw run`, `bw resume` and `bw compare`."""
+"""The documents of `bw run`, `bw resume` and `bw compare`.
+
+`bw run --plan`: the samples and commands of a program, without running them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from benchwright.core.text import plural
+from benchwright.core.untrusted import visible_lines
 from benchwright.report.answer import AnswerEntry, FindingGroup
 from benchwright.report.comparison import ComparisonEntry
 from benchwright.report.documents import FindingEntry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.report.stats_json import InputEntry
 from benchwright.study.contents import StoredDefault
+from benchwright.suite.plan import Planned, PlannedTest
+
+
+def plan_lines(planned: Sequence[Planned]) -> Iterator[str]:
+    """Yield the plan as text: a line for each step, a paragraph for each test.
+
+    Unprintable characters are escaped.
+    """
+    yield from map(visible_lines, _lines(planned))
+
+
+def _lines(planned: Sequence[Planned]) -> Iterator[str]:
+    tests = 0
+    for item in planned:
+        if isinstance(item, PlannedTest):
+            tests += 1
+            plan = item.plan
+            sample = "".join(f" {name}={level}" for name, level in plan.sample)
+            threads = plural(plan.threads, "thread")
+            yield f"TEST {plan.name}  ({threads}{sample}; {item.stopping})"
+            for mode, text in item.commands:
+                yield f"  {mode:<11} {text}"
+        else:
+            yield f"{item.keyword} {item.text}".rstrip()
+    yield plural(tests, "test")
+
+
+class CommandEntry(msgspec.Struct, frozen=True):
+    """A command of a test."""
+
+    mode: str
+    command: str
+
+
+class StepEntry(msgspec.Struct, frozen=True):
+    """A step: a `TEST` has the members after `text`, other steps have `text`."""
+
+    step: str
+    text: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    threads: int | UnsetType = UNSET
+    sample: dict[str, str] | UnsetType = UNSET
+    stopping: str | UnsetType = UNSET
+    commands: tuple[CommandEntry, ...] | UnsetType = UNSET
+
+
+class PlanDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/plan/1"):
+    """The samples and commands of a program."""
+
+    steps: tuple[StepEntry, ...]
+
+
+def plan_document(planned: Sequence[Planned]) -> PlanDocument:
+    """Return the plan for JSON."""
+    return PlanDocument(tuple(map(_step_entry, planned)))
+
+
+def _step_entry(item: Planned) -> StepEntry:
+    if not isinstance(item, PlannedTest):
+        return StepEntry(item.keyword, item.text)
+    return StepEntry(
+        "TEST",
+        name=item.plan.name,
+        threads=item.plan.threads,
+        sample=dict(item.plan.sample),
+        stopping=item.stopping,
+        commands=tuple(CommandEntry(mode, text) for mode, text in item.commands),
+    )
 
 
 class RunDocument(

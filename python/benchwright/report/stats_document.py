@@ -14,10 +14,14 @@ from benchwright.core.results import Finding, Summary
 from benchwright.core.text import more_text
 from benchwright.core.untrusted import one_line
 from benchwright.findings.result import TestResult
-from benchwright.stats.aggregate import MetricColumn, summarise_columns
+from benchwright.stats.aggregate import (
+    MetricColumn,
+    overhead_percent,
+    percent_of_mean,
+    summarise_columns,
+)
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import Z_THRESHOLD, standard_scores
-from benchwright.stats.predicate import overhead_percent, percent_of_mean
 
 if TYPE_CHECKING:
     from benchwright.report.answer import AnswerEntry

@@ -1,10 +1,21 @@
-"""Reads the inputs of commands, result files and studies, and gives them distinct names."""
+"""Reads the inputs of commands, result files and studies, and gives them distinct names.
+
+The inputs of a plot: from `NAME GLOB` on the command line to tests.
+
+GLOB is a file, a pattern of files, a study, or `STUDY:TEST`, where TEST may be a pattern too
+(`study:ext2:*`). Quoted patterns, as in the Auto-pilot paper, are expanded here. Decision: the name
+of an existing file is not a pattern, so that it may contain brackets. The parsers of `bw stats`
+read the files.
+"""
 
 from __future__ import annotations
 
+import glob
+import os
 from collections import Counter
 from collections.abc import Sequence
 from errno import ENOENT
+from fnmatch import fnmatchcase
 from importlib.metadata import entry_points
 from os import strerror
 from pathlib import Path
@@ -16,14 +27,21 @@ from benchwright.core.errors import Diagnostic, InputError, OperatingError, argu
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import SUCCESS
 from benchwright.core.results import states
-from benchwright.core.text import plural, some_text
+from benchwright.core.text import natural_key, plural, some_text
 from benchwright.core.untrusted import shell_text
 from benchwright.feature import features
 from benchwright.findings.codes import make_finding
 from benchwright.findings.result import TestResult
+from benchwright.report.charts.source import PlotGroup
 from benchwright.study.directory import JOURNAL
-from benchwright.study.parsers.api import has_only_estimates, numbered, without_estimates
-from benchwright.study.parsers.content import content_head
+from benchwright.study.parsers.api import (
+    content_head,
+    has_only_estimates,
+    numbered,
+    without_estimates,
+)
+from benchwright.study.selection import split_selector
+from benchwright.suite.values import statuses
 
 if TYPE_CHECKING:
     from benchwright.core.observation import Trial
@@ -381,3 +399,69 @@ def _has_all_values(before: Sequence[Trial], after: Sequence[Trial]) -> bool:
         )
         for old, new in zip(before, after, strict=True)
     )
+
+
+_PATTERN = frozenset("*?[")
+_JOURNAL_HINT = "a file, a pattern of files, a study, FILE:TEST or STUDY:TEST (quote patterns)"
+
+
+def groups_of(pairs: Sequence[tuple[str, str]], ok_status: str | None = None) -> list[PlotGroup]:
+    """Return the tests of all pairs; pairs with the same NAME are one series.
+
+    `ok_status`: what --ok-status has, checked. Raises InputError with all patterns that match
+    nothing and all inputs that cannot be read.
+    """
+    found: dict[str, list[TestResult]] = {}
+    wrong: list[Diagnostic] = []
+    accepted = SUCCESS if ok_status is None else statuses(ok_status)
+    for name, pattern in pairs:
+        try:
+            found.setdefault(name, []).extend(_tests(pattern, accepted))
+        except InputError as error:
+            wrong.extend(error.diagnostics)
+    if wrong:
+        raise InputError(wrong)
+    check_ok_status(ok_status, [one for tests in found.values() for one in tests])
+    return [PlotGroup(name, tuple(tests)) for name, tests in found.items()]
+
+
+def input_files(pairs: Sequence[tuple[str, str]]) -> set[str]:
+    """Return the files that the patterns match, links resolved: output must not replace them."""
+    found: set[str] = set()
+    for _, pattern in pairs:
+        names = [pattern] if Path(pattern).exists() else glob.glob(pattern)
+        found |= {os.path.realpath(name) for name in names}
+    return found
+
+
+def _tests(pattern: str, accepted: Sequence[int]) -> list[TestResult]:
+    if Path(pattern).exists() or not _PATTERN & set(pattern):
+        return read_inputs([pattern], ok_status=accepted)
+    if files := sorted(glob.glob(pattern), key=natural_key):
+        return read_inputs(files, ok_status=accepted)
+    for cut in reversed([at for at, letter in enumerate(pattern) if letter == ":"]):
+        places = _studies(pattern[:cut])
+        if places:
+            return _chosen(pattern, places, pattern[cut + 1 :])
+    message = f"no file matches {pattern!r}"
+    raise InputError([Diagnostic("no-match", message, _JOURNAL_HINT, "GLOB")])
+
+
+def _studies(text: str) -> list[str]:
+    """Return the studies that a text matches: a name, a pattern, or `DIR@2` and `DIR@NAME`
+    for a session."""
+    if Path(text).is_dir():
+        return [text]
+    if split_selector(Path(text)).session is not None:
+        return [text]
+    return sorted((p for p in glob.glob(text) if Path(p).is_dir()), key=natural_key)
+
+
+def _chosen(pattern: str, places: list[str], wanted: str) -> list[TestResult]:
+    tests = read_inputs(places)
+    chosen = [test for test in tests if fnmatchcase(test.name, wanted)]
+    if not chosen:
+        hint = "there are: " + ", ".join(test.name for test in tests)
+        message = f"no test matches {wanted!r} in {pattern!r}"
+        raise InputError([Diagnostic("no-match", message, hint, "GLOB")])
+    return chosen

@@ -1,5 +1,8 @@
 """Reads the results of stored sessions: pages, exports, `bw show`, histories and data frames are
-functions of them."""
+functions of them.
+
+The trials of a comparison's stored arms as blocks, for comparing them again.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ import msgspec
 
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.errors import argument_error
+from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Summary
 from benchwright.decide.compare.conclusion import conclude
-from benchwright.decide.compare.evidence import ComparisonBuilder
+from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
 from benchwright.findings.examine import findings_about
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import Results
-from benchwright.report.compared_blocks import paired_blocks
-from benchwright.stats.aggregate import summarise_columns
+from benchwright.stats.aggregate import aggregate_trial, summarise_columns
+from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.contents import NULL_KIND, machines_of, tests_of
 from benchwright.study.database import reporting_damage
 from benchwright.study.findings import session_findings, stored_findings
@@ -26,6 +30,38 @@ from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import is_comparison_result
 from benchwright.study.parsers.study import parsed_test
 from benchwright.suite.comparison import ComparisonRequest, rule_from_request
+
+
+def paired_blocks(inputs: Sequence[TestResult]) -> list[list[list[MetricValues | None]]]:
+    """Return the valid blocks: for each arm, the values of its trials.
+
+    Incomplete blocks, after an interrupt, are left out.
+    """
+    by_block = [_by_block(one) for one in inputs]
+    each = inputs[0].arm.trials_per_block if inputs[0].arm else 1
+    shared = set(by_block[0]).intersection(*by_block[1:])
+    return [
+        [arm[number] for arm in by_block]
+        for number in sorted(shared)
+        if all(len(arm[number]) == each for arm in by_block)
+    ]
+
+
+def _by_block(parsed_input: TestResult) -> dict[int, list[MetricValues | None]]:
+    assert parsed_input.arm is not None
+    book, found = (MetricRules(parsed_input.specs), dict[int, list[MetricValues | None]]())
+    for trial in parsed_input.trials:
+        if not trial.warmup:
+            number = (trial.epoch - 1) // parsed_input.arm.trials_per_block
+            found.setdefault(number, []).append(values_of_trial(trial, book))
+    return found
+
+
+def values_of_trial(trial: Trial, book: MetricRules) -> MetricValues | None:
+    """Return the values of a trial; None if it failed."""
+    if trial.ending is not TrialEnding.OK:
+        return None
+    return aggregate_trial(trial.blocks, book).values
 
 
 def read_results(

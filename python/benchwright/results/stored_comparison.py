@@ -52,8 +52,8 @@ from benchwright.findings.environment import changed_texts, separate_findings
 from benchwright.findings.examine import Questions, findings_about
 from benchwright.findings.result import TestResult
 from benchwright.inputs.template import file_friendly
-from benchwright.report.compared_blocks import paired_blocks, values_of_trial
 from benchwright.results.inputs import check_ok_status, read_inputs
+from benchwright.results.stored import paired_blocks, values_of_trial
 from benchwright.run.checkouts import resolved
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.study.parsers.api import stated_settings

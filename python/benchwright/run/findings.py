@@ -2,25 +2,168 @@
 
 Purpose: one place gathers their inputs, so that the finding that makes a gate undecided is
 also the one that is reported and stored (study/findings.py).
+
+Notices of the end of a session or a load: composed, delivered, recorded.
+
+Decision: a notice comes after the result is printed and durable, raises nothing, and does not
+change the exit status: a mail server's behaviour says nothing about the benchmark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from benchwright.core.comparison import ComparisonResult
+from benchwright.core.notice import Notice, NoticeEvent, NoticeFinding, NoticeResult, NoticeSettings
 from benchwright.core.results import Finding
+from benchwright.feature import session_kind
 from benchwright.findings.examine import Questions, compute_findings
 from benchwright.study.contents import first_machine
 from benchwright.study.findings import SessionFindings, session_findings
+from benchwright.study.journal import SessionInfo
 
 if TYPE_CHECKING:
+    from benchwright.core.notice import NoticeDelivery
     from benchwright.run.comparison import RunningComparison
     from benchwright.run.ledger import Ledger
     from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
     from benchwright.study.journal import Study
+
+
+NOTIFY_OPTION = "notify"
+"""Key of the session's options: the settings of --notify as JSON."""
+
+
+class NoticeContents(msgspec.Struct, frozen=True):
+    """What a notice says about an outcome."""
+
+    summary: str = ""
+    """The report as text."""
+    findings: tuple[Finding, ...] = ()
+    results: tuple[NoticeResult, ...] = ()
+    tests: tuple[str, ...] = ()
+    """The tests that failed or are undecided."""
+
+
+class SessionEnd(msgspec.Struct, frozen=True):
+    """The end of a session or a load, as a notice reports it."""
+
+    study: Path | None
+    """The study; None for a load that no study stores."""
+    session: int
+    verdict: SessionVerdict
+    contents: NoticeContents = NoticeContents()
+    broken: bool = False
+    """Whether an operating error ended it, not a benchmark."""
+
+
+def notices_of(
+    info: SessionInfo, suite: NoticeSettings | None = None
+) -> tuple[NoticeSettings, ...]:
+    """Return the settings of the suite and those of --notify."""
+    stored = info.options.get(NOTIFY_OPTION, "[]")
+    options = msgspec.json.decode(stored, type=tuple[NoticeSettings, ...])
+    return (*(() if suite is None else (suite,)), *options)
+
+
+def subject_of(info: SessionInfo) -> str:
+    """Return what a session ran: the path of its suite, or what its kind says."""
+    kind = session_kind(info.kind)
+    return info.program_main if kind is None else kind.subject(info)
+
+
+def is_wanted(targets: Sequence[NoticeSettings], end: SessionEnd) -> bool:
+    """Return whether a target wants a notice of this end."""
+    event = event_of(end)
+    return any(target.wants(event) for target in targets)
+
+
+def send_end(
+    subject: str, targets: Sequence[NoticeSettings], end: SessionEnd, warn: Callable[[str], None]
+) -> None:
+    """Send a notice of the end of a suite, a search or a load to the targets that want it."""
+    if is_wanted(targets, end):
+        send_notice(targets, notice_of(subject, end), end.study, warn)
+
+
+def send_notice(
+    targets: Sequence[NoticeSettings],
+    notice: Notice,
+    study: Path | None,
+    warn: Callable[[str], None],
+) -> tuple[NoticeDelivery, ...]:
+    """Deliver a notice and record the deliveries in the study; `warn` reports failures."""
+    from benchwright.notice.deliver import deliver, record_notice
+
+    deliveries = deliver(targets, notice)
+    for delivery in deliveries:
+        if delivery.error:
+            attempts = f" ({delivery.tries} attempts)" if delivery.tries > 1 else ""
+            warn(f"bw: notice not delivered: {delivery.target}: {delivery.error}{attempts}")
+    error = record_notice(study, notice, deliveries) if study is not None else ""
+    if error:
+        warn(f"bw: the notice was not recorded: {error}")
+    return deliveries
+
+
+def event_of(end: SessionEnd) -> NoticeEvent:
+    """Return the event of an end."""
+    verdict = end.verdict
+    if verdict.exit_status == 130:
+        return NoticeEvent.INTERRUPTED
+    if verdict.status == "failed" and not end.broken:
+        return NoticeEvent.FAIL_FAST
+    if verdict.exit_status == 3:
+        return NoticeEvent.UNDECIDED
+    return NoticeEvent.FAILURE if verdict.exit_status else NoticeEvent.DONE
+
+
+def notice_of(subject: str, end: SessionEnd) -> Notice:
+    """Return the notice of an end, with the current time and host name, without secrets.
+
+    Reasons and test names quote commands, and this text leaves the machine.
+    """
+    import platform
+
+    from benchwright import __version__
+
+    contents = end.contents
+    return Notice(
+        event=event_of(end),
+        study="" if end.study is None else str(end.study.absolute()),
+        session=end.session,
+        host=platform.node() or "unknown",
+        suite=subject,
+        status=end.verdict.status,
+        exit_status=end.verdict.exit_status,
+        reason=_redacted(end.verdict.detail),
+        tests=tuple(map(_redacted, contents.tests)),
+        results=tuple(
+            msgspec.structs.replace(result, test=_redacted(result.test))
+            for result in contents.results
+        ),
+        findings=tuple(
+            NoticeFinding(finding.code, finding.severity.value, _redacted(finding.subject))
+            for finding in contents.findings
+        ),
+        summary=_redacted(contents.summary),
+        at_ns=time.time_ns(),
+        version=__version__,
+    )
+
+
+def _redacted(text: str) -> str:
+    """Return a text in which each line is redacted: without what looks like a secret
+    (docs/env.md)."""
+    from benchwright.machine.redact import redacted_text
+
+    return "\n".join(map(redacted_text, text.split("\n")))
 
 
 def findings_of_session(

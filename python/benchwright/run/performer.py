@@ -27,7 +27,7 @@ from benchwright.trial.protocol import (
 )
 
 if TYPE_CHECKING:
-    from benchwright.watch.kind import ObserverKind
+    from benchwright.watch.observer import ObserverKind
 
 
 class Performer:

@@ -16,12 +16,12 @@ from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import TestPlan
 from benchwright.core.untrusted import shell_text
-from benchwright.inputs.source import SourceFile, read_regular
+from benchwright.inputs.mistakes import SourceFile, read_regular
 from benchwright.study.contents import NULL_KIND
 from benchwright.study.journal import SessionInfo
 from benchwright.suite.check import names_read
 from benchwright.suite.command_line import CommandRequest, program_from_command
-from benchwright.suite.command_options import names_with_loops
+from benchwright.suite.common_options import names_with_loops
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.plan import Planned, PlannedTest, describe
 from benchwright.suite.program import Program

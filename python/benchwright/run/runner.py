@@ -19,15 +19,13 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from benchwright.core.errors import Interrupted, OperatingError, StudyError
-from benchwright.core.named_server import NamedServer
+from benchwright.core.hosts import NamedServer
 from benchwright.core.notice import NoticeSettings
+from benchwright.core.processes import stop_signals
 from benchwright.core.results import Finding
-from benchwright.core.signals import stop_signals
 from benchwright.feature import check_options, features
 from benchwright.machine.capture import capture
-from benchwright.run.gangs import GangListener, Gangs, gangs_of
-from benchwright.run.ledger import Ledger
-from benchwright.run.notices import (
+from benchwright.run.findings import (
     NoticeContents,
     SessionEnd,
     is_wanted,
@@ -35,16 +33,23 @@ from benchwright.run.notices import (
     send_end,
     subject_of,
 )
-from benchwright.run.observers import SAMPLE, WATCH_OPTION, ObserverOutput, session_watcher
+from benchwright.run.gangs import GangListener, Gangs, gangs_of
+from benchwright.run.ledger import CRASH_CAUSE, Ledger, Recovery, recover
 from benchwright.run.preparation import boot_id
-from benchwright.run.recovery import CRASH_CAUSE, Recovery, recover
 from benchwright.run.session import SessionVerdict
 from benchwright.run.viewer import Viewer
-from benchwright.run.watching import BatchWatcher, servers_of
-from benchwright.study.about import stated_about
+from benchwright.run.watching import (
+    SAMPLE,
+    WATCH_OPTION,
+    BatchWatcher,
+    ObserverOutput,
+    servers_of,
+    session_watcher,
+)
 from benchwright.study.contents import record_capture
 from benchwright.study.findings import SessionFindings, store_findings
 from benchwright.study.journal import RESUMABLE, UNWRITABLE, SessionInfo, StoredSession, Study
+from benchwright.study.keys import stated_about
 from benchwright.study.selection import check_unused
 from benchwright.trial.bench import LocalBench, end_leftovers
 

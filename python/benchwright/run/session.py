@@ -41,7 +41,7 @@ from benchwright.feature import COMMAND_FAILED
 from benchwright.findings.comparison import gang_confounded
 from benchwright.run.findings import findings_of_session
 from benchwright.run.gangs import Gangs, Task
-from benchwright.run.ledger import Ledger
+from benchwright.run.ledger import CutTest, Ledger
 from benchwright.run.performer import Performer, make_directory
 from benchwright.run.preparation import (
     PreparedProgram,
@@ -50,11 +50,10 @@ from benchwright.run.preparation import (
     rehearsed_again,
     stored_environment,
 )
-from benchwright.run.recovery import CutTest
 from benchwright.run.test import CommandFailed, RunningTest
 from benchwright.study.export import export_session, export_test
 from benchwright.study.keys import EffectKeys, KeysOfTest, comparison_result_key
-from benchwright.study.parts import hosts_of_tests
+from benchwright.study.selection import hosts_of_tests
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
 from benchwright.suite.plan import DryAnswers
@@ -111,8 +110,8 @@ class ProgressListener(Protocol):
 
 # -- Runs a program against a study: every effect through the ledger, to a verdict -----
 #
-# The steps of a session; the parts are ledger.py (journal), performer.py (bench), test.py
-# (one test) and recovery.py (crashes, checkpoints).
+# The steps of a session; the parts are ledger.py (journal, crashes, checkpoints), performer.py
+# (bench) and test.py (one test).
 
 Pass = Generator[effect.Effect, effect.EffectAnswer, object]
 

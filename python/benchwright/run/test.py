@@ -23,9 +23,8 @@ from benchwright.core.results import Finding
 from benchwright.core.text import status_text
 from benchwright.decide.history import History, HistoryBuilder
 from benchwright.findings.result import TestResult
-from benchwright.run.ledger import Ledger, VoidPayload
+from benchwright.run.ledger import CutTest, Ledger, VoidPayload
 from benchwright.run.performer import Performer
-from benchwright.run.recovery import CutTest
 from benchwright.stats.aggregate import TrialValues
 from benchwright.study.export import export_test
 from benchwright.study.keys import KeysOfTest

@@ -15,8 +15,7 @@ from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, IntArray, SampleValues
 from benchwright.stats.distribution import two_modes
 from benchwright.stats.intervals import t_quantile
-from benchwright.stats.moments import Moments, moments
-from benchwright.stats.resolution import resolution
+from benchwright.stats.moments import Moments, moments, resolution
 
 # Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
 # run) and neighbours that resemble each other (a machine that is slow for a week). Only the first

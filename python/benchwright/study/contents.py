@@ -110,7 +110,7 @@ def tests_of(study: Study, session: int) -> list[TestContents]:
     the order given.
 
     A test that was started after a checkpoint, before the session was restored from it, has no
-    trial that counts (run/recovery.py); it is left out because it was started again.
+    trial that counts (run/ledger.py); it is left out because it was started again.
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
     kinds = ("outcome", "void", "checkpoint", "restore")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import CommandMode
+from benchwright.core.text_table import csv_of_rows
 from benchwright.core.untrusted import regular_bytes, visible_json
 from benchwright.study.contents import TestContents, VoidBatch, one_test_of, tests_of
 from benchwright.study.journal import SessionInfo, StoredSession, Study

@@ -20,7 +20,6 @@ import msgspec
 
 from benchwright.core.errors import StudyError
 from benchwright.core.observation import Trial
-from benchwright.study.about import SessionAbout, stated_about
 from benchwright.study.database import (
     VerifiedRows,
     chain_hash,
@@ -39,7 +38,7 @@ from benchwright.study.database import (
     verify_while_open,
 )
 from benchwright.study.directory import JOURNAL, StudyLock, check_ownership, make_directory
-from benchwright.study.keys import ABOUT_KEYS, about_key, is_epoch
+from benchwright.study.keys import ABOUT_KEYS, SessionAbout, about_key, is_epoch, stated_about
 
 UNWRITABLE = "study-unwritable"
 """Code of the error for a journal on a disk that is full or broken."""

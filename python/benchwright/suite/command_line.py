@@ -51,7 +51,7 @@ from benchwright.inputs.values import HINT, choice, expanded
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.command_options import CommandOptionReader
+from benchwright.suite.common_options import CommandOptionReader
 from benchwright.suite.program import Program, Step
 from benchwright.suite.rules import ALWAYS, epochs
 

@@ -39,7 +39,7 @@ from benchwright.inputs.values import choice
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
-from benchwright.suite.command_options import CommandOptionReader
+from benchwright.suite.common_options import CommandOptionReader
 from benchwright.suite.program import Program, Step
 from benchwright.suite.rules import GATE_SYNTAX, MAX_EPOCHS, parse_gate
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.feature import TABLE, features
-from benchwright.inputs.source import LIBRARY, SourceFile, SourceReader
+from benchwright.inputs.mistakes import LIBRARY, SourceFile, SourceReader
 from benchwright.suite.program import Program
 from benchwright.suite.toml import compile_toml
 

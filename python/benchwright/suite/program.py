@@ -14,11 +14,10 @@ from typing import Any, Literal
 import msgspec
 
 from benchwright.core.comparison import ComparisonRule, NullResult
-from benchwright.core.named_server import NamedServer
+from benchwright.core.hosts import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
-from benchwright.inputs.mistakes import Where
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile, Where
 from benchwright.inputs.template import Template
 
 Relation = Literal["=", "!=", "<", ">", "<=", ">="]

@@ -15,8 +15,15 @@ from benchwright.core.comparison import ComparisonRule
 from benchwright.core.errors import InputError
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
-from benchwright.inputs.mistakes import Fault, Where, WrongText, fault_of
-from benchwright.inputs.source import SourceFile, SourceReader, main_text
+from benchwright.inputs.mistakes import (
+    Fault,
+    SourceFile,
+    SourceReader,
+    Where,
+    WrongText,
+    fault_of,
+    main_text,
+)
 from benchwright.inputs.template import (
     Slot,
     Template,
@@ -32,7 +39,7 @@ from benchwright.suite import toml_rule, values
 from benchwright.suite import toml_sections as sections
 from benchwright.suite.check import unused_defines
 from benchwright.suite.program import Baseline, Program, Step
-from benchwright.suite.tables import missing_tables, suite_tables
+from benchwright.suite.toml_sections import missing_tables, suite_tables
 
 THREADS = "threads"
 MAX_FACTORS = 30

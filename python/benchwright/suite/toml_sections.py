@@ -1,12 +1,18 @@
-"""Reads the sections of suites and specs other than tests: target, remote, notify."""
+"""Reads the sections of suites and specs other than tests: target, remote, notify.
+
+Tables of suites that features add: a port.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import Any
 
-from benchwright.core.named_server import SERVER_KEYS, NamedServer, parse_named_server
+import msgspec
+
+from benchwright.core.hosts import SERVER_KEYS, NamedServer, parse_named_server
 from benchwright.core.notice import (
     ALL_EVENTS,
     AppriseTarget,
@@ -18,13 +24,48 @@ from benchwright.core.notice import (
     Secret,
     WebhookTarget,
 )
+from benchwright.feature import TABLE, feature, features
 from benchwright.inputs.form import Form, form_of, optional, read_form, whole
 from benchwright.inputs.options import Option, Reader
 from benchwright.inputs.template import Template, brace_template, fixed
 from benchwright.inputs.toml_table import TomlTable, read_toml
-from benchwright.notice.targets import LOOPBACK, url_fault
+from benchwright.notice.text import LOOPBACK, url_fault
 from benchwright.suite import program as step
 from benchwright.suite.program import Step
+
+
+def _accept_any(_stated: Any) -> None:
+    pass
+
+
+class SuiteTable(msgspec.Struct, frozen=True):
+    """A key at the top of a suite in TOML, and what it states, which the core does not look into
+    (`Program.tables`)."""
+
+    read: Callable[[TomlTable], Any]
+    """Returns what the key states, from the top of the suite; None after it reported mistakes."""
+    check: Callable[[Any], None] = _accept_any
+    """Raises InputError for what this machine does not support, before anything runs."""
+    in_specs: bool = False
+    """Whether a spec of a search may have it too."""
+    changes_machine: bool = False
+    """Whether the session changes the machine by it, which gangs on one machine cannot each do."""
+
+
+def suite_tables() -> dict[str, SuiteTable]:
+    """Return the tables that the installed features add, by key."""
+    return {key: table for one in features() for key, table in one.suite_tables().items()}
+
+
+def missing_tables() -> dict[str, str]:
+    """Return the keys of features that are not installed, each with a hint that says so."""
+    return {
+        key: f"the feature {row.name} is not installed"
+        for row in TABLE
+        if feature(row.name) is None
+        for key in row.tables
+    }
+
 
 # -- `target = {...}` of a suite or a SPEC.toml: a server that is already running ------
 #

@@ -5,12 +5,18 @@ result; otherwise each EXEC process is a block. Values from the script, a patter
 are added to the thread's last block, once. A script or hook cannot replace a value that
 Benchwright measures: `missing` names such a line.
 Source: Auto-pilot paper, section 3.2 (measurement blocks and hooks).
+
+Values of a trial's metrics: from APLOG and from a command's output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
 
 from benchwright.core.observation import (
     MeasurementBlock,
@@ -19,18 +25,217 @@ from benchwright.core.observation import (
     Trial,
     TrialEnding,
 )
-from benchwright.core.plan import CommandMode, TestPlan
+from benchwright.core.pattern import compile_pattern
+from benchwright.core.plan import CommandMode, MetricSpec, TestPlan
+from benchwright.core.untrusted import TooDeep, decode_json
 from benchwright.stats.metric_rules import EXTRAS
-from benchwright.trial.metrics import (
-    Aplog,
-    MetricNotFound,
-    extract_metric,
-    parse_aplog,
-    parse_number,
-    parse_numbers,
-)
 from benchwright.trial.programs import uncounted
 from benchwright.trial.protocol import EpochRecord
+
+# --------------------------------------------------------------------------------------
+# APLOG: the measurement blocks, other blocks and `name = value` lines that a script writes.
+#
+# Format: blocks headed `[name]`, fields `key = value`; lines before the first header, or
+# after a blank line that ends a block, belong to the thread itself. Source: Auto-pilot's
+# results file (Auto-pilot paper, section 3.2; reference: its manual, CSV-Results).
+
+_APLOG_HEADER = re.compile(r"\[([^\]]+)\]\s*\Z")
+_APLOG_NAMES = {"sys": "system"}
+_NOT_VALUES = frozenset({"thread", "epoch", "command", "status"})
+
+
+class AplogSection(msgspec.Struct):
+    """One block as written: its name, and its fields in order."""
+
+    name: str
+    fields: dict[str, str]
+
+
+class Aplog(msgspec.Struct):
+    """The parsed APLOG of a thread."""
+
+    sections: list[AplogSection]
+    values: dict[str, str]
+    """`name = value` lines outside all blocks."""
+
+
+def parse_aplog(text: str) -> Aplog:
+    """Return the blocks and the free values of one thread's APLOG; never fails.
+
+    A line that is neither a header nor a field is ignored; the log stores it.
+    """
+    parsed = Aplog([], {})
+    current: dict[str, str] = parsed.values
+    for raw in text.split("\n"):  # splitlines() would also split at other characters
+        line = raw.strip()
+        if not line:
+            current = parsed.values
+        elif header := _APLOG_HEADER.match(line):
+            section = AplogSection(header[1], {})
+            parsed.sections.append(section)
+            current = section.fields
+        else:
+            name, equals, value = line.partition("=")
+            if equals and name.strip():
+                current[name.strip()] = value.strip()
+    return parsed
+
+
+def parse_number(text: str) -> float | None:
+    """Return a finite number, or None if the text is not one: absent is not zero.
+
+    Python's own `1_000` and digits of other scripts are not numbers here.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    strict = text.isascii() and "_" not in text
+    return value if strict and math.isfinite(value) else None
+
+
+def parse_numbers(fields: dict[str, str]) -> dict[str, float]:
+    """Return the numeric fields of a block under the names that Benchwright uses."""
+    result: dict[str, float] = {}
+    for key, text in fields.items():
+        value = parse_number(text)
+        if value is not None and key not in _NOT_VALUES:
+            result[_APLOG_NAMES.get(key, key)] = value
+    return result
+
+
+# -- Numbers in a program's output: JSON pointers and regular expressions --------------
+#
+# Source: RFC 6901 for pointers. Non-goals: JSONPath, arithmetic on the values found.
+
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
+"""1,234,567.8: commas that group digits."""
+_BEGIN = re.compile(r"^[{\[]", re.MULTILINE)
+_BEGIN_BYTES = re.compile(_BEGIN.pattern.encode(), re.MULTILINE)
+_LINES = re.compile(r"(?:^|(?<=\r))[{\[][^\r\n]*", re.MULTILINE)
+"""Lines that may be a JSON document."""
+_QUOTED = 60
+"""Maximum length of a quotation of the output in a message [characters]."""
+_PIECE_BYTES = 1 << 20
+"""Size of one read when lines are read from the end of a large output."""
+
+
+class MetricNotFound(Exception):
+    """A metric is missing from an output; the message says why."""
+
+
+def extract_metric(spec: MetricSpec, out: str | memoryview, err: str | memoryview) -> float:
+    """Return the metric's value in one process's output. Raises MetricNotFound.
+
+    An output of undecoded bytes is searched in place; the dot of a pattern then
+    does not match bytes that are not valid UTF-8.
+    """
+    if spec.pointer is not None:
+        return _by_pointer(spec.pointer, out)
+    assert spec.pattern is not None, "only metrics with a source are extracted"
+    return _by_pattern(spec.pattern, out, err)
+
+
+def _by_pointer(pointer: str, out: str | memoryview) -> float:
+    found = value_at(pointer, last_json(out))
+    if isinstance(found, bool) or not isinstance(found, (int, float, str)):
+        raise MetricNotFound(f"{pointer} is {type(found).__name__}, not a number")
+    value = parse_number(str(found))
+    if value is None:
+        raise MetricNotFound(f"{pointer} is {found!r}, not a number")
+    return value
+
+
+def value_at(pointer: str, document: Any) -> Any:
+    """Return the value at a pointer. Raises MetricNotFound."""
+    found = document
+    for token in pointer.split("/")[1:]:
+        found = _step(found, token.replace("~1", "/").replace("~0", "~"), pointer)
+    return found
+
+
+def last_json(out: str | memoryview, decode: Callable[[Any], Any] = decode_json) -> Any:
+    """Return an output as JSON; of one that has other lines too, the document at its end, or its
+    last line that is JSON. Raises MetricNotFound."""
+    deep = False
+    for candidate in _candidates(out):
+        try:
+            return decode(candidate)
+        except (TooDeep, RecursionError):
+            deep = True
+        except ValueError:
+            pass
+    what = "JSON, and it is nested too deeply" if deep else "not JSON"
+    raise MetricNotFound(f"stdout is {what}")
+
+
+def _candidates(out: str | memoryview) -> Iterator[Any]:
+    """Yield what may be a program's JSON document: many programs log a few lines before they print
+    it, on one or several lines."""
+    yield out
+    if isinstance(out, str):
+        begin: re.Match[Any] | None = _BEGIN.search(out)
+        lines: Iterable[Any] = reversed(_LINES.findall(out))
+    else:
+        begin = _BEGIN_BYTES.search(out)
+        lines = (line for line in _backwards(out) if line[:1] in (b"{", b"["))
+    if begin is not None:
+        yield out[begin.start() :]
+    yield from lines
+
+
+def _backwards(out: memoryview) -> Iterator[bytes]:
+    """Yield the lines of a large output, the last one first."""
+    rest: list[bytes] = []
+    for end in range(len(out), 0, -_PIECE_BYTES):
+        piece = bytes(out[max(end - _PIECE_BYTES, 0) : end])
+        first, *lines = piece.split(b"\n")
+        if lines:
+            yield b"".join([lines[-1], *reversed(rest)])
+            yield from reversed(lines[:-1])
+            rest = [first]
+        else:
+            rest.append(first)
+    yield b"".join(reversed(rest))
+
+
+def _step(found: Any, token: str, pointer: str) -> Any:
+    if isinstance(found, dict) and token in found:
+        return found[token]
+    if isinstance(found, list) and token.isdecimal() and int(token) < len(found):
+        return found[int(token)]
+    raise MetricNotFound(f"{pointer} has no member {token!r}")
+
+
+def _by_pattern(pattern: str, out: str | memoryview, err: str | memoryview) -> float:
+    search = compile_pattern(pattern).search
+    match = search(out) or search(err)
+    if match is None:
+        raise MetricNotFound(f"no line matches `{pattern}`")
+    text = match[1] or ""
+    if not isinstance(text, str):
+        text = bytes(text).decode("utf-8", "replace")
+    value = _grouped_number(text)
+    if value is None:
+        raise MetricNotFound(f"{pattern!r} matched {_shortened(text)}, not a number")
+    return value
+
+
+def _grouped_number(text: str) -> float | None:
+    """Return a number whose commas, if any, group its digits by three; else None.
+
+    A decimal comma is not accepted: the meaning of 0,25 depends on the program's locale.
+    """
+    grouped = "," in text and _GROUPED.fullmatch(text)
+    return parse_number(text.replace(",", "") if grouped else text)
+
+
+def _shortened(text: str) -> str:
+    """Return a text as a message quotes it."""
+    if len(text) <= _QUOTED:
+        return repr(text)
+    return f"{text[:_QUOTED]!r}... ({len(text)} characters)"
+
 
 ReadOutput = Callable[[ProcessRecord, Literal["out", "err"]], str | memoryview]
 """(process, stream) -> the text that the process wrote to it."""

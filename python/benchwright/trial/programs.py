@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchwright.core.errors import BenchError
+from benchwright.core.hosts import PATH
 from benchwright.core.plan import Command
-from benchwright.core.remote import PATH
 
 # -- Where our native programs are: the launcher, the load engine, the sampler ---------
 

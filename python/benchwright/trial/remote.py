@@ -36,7 +36,7 @@ from typing import Any, Protocol
 import msgspec
 
 from benchwright.core.errors import BenchError
-from benchwright.core.named_server import NamedServer
+from benchwright.core.hosts import PATH, LocalProcesses, NamedServer, RemoteSettings, SlurmSteps
 from benchwright.core.processes import (
     Process,
     ProcessIdentity,
@@ -44,7 +44,6 @@ from benchwright.core.processes import (
     descendants_among,
     parse_stat,
 )
-from benchwright.core.remote import PATH, LocalProcesses, RemoteSettings, SlurmSteps
 from benchwright.trial.bench import BatchResult, BenchProcesses, LauncherClient
 from benchwright.trial.programs import SHIPPED_HOOKS, find_engine, find_launcher, find_sampler
 from benchwright.trial.protocol import RunRequest, merge_pairs

@@ -31,7 +31,7 @@ from benchwright.report.comparison import (
     verdict_headline,
     verdict_word,
 )
-from benchwright.report.parts import report_text
+from benchwright.report.documents import report_text
 from benchwright.stats.metric_rules import MetricRules
 from benchwright.views.blocks import (
     Block,
@@ -43,8 +43,6 @@ from benchwright.views.blocks import (
     Tile,
     Tone,
     Words,
-)
-from benchwright.views.figures import (
     alike,
     as_sentence,
     count_number,

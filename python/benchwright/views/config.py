@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from benchwright.views.blocks import Column, Words
-from benchwright.views.figures import keyed, table_of
+from benchwright.views.blocks import Column, Words, keyed, table_of
 from benchwright.views.terminal import table_text
 
 

@@ -17,12 +17,10 @@ from benchwright.core.text import duration_ns_text, plural, size_text
 from benchwright.core.text_table import Field, field_lines
 from benchwright.core.untrusted import one_line, shell_text, visible
 from benchwright.report.answer import AnswerEntry, FindingGroup
-from benchwright.report.documents import entry
-from benchwright.report.parts import report_text
-from benchwright.study.about import SessionAbout
+from benchwright.report.documents import entry, report_text
 from benchwright.study.catalogue import CatalogueProblem, SessionRecord
-from benchwright.views.blocks import Cell, Column, TableBlock, Words
-from benchwright.views.figures import keyed, table_of
+from benchwright.study.keys import SessionAbout
+from benchwright.views.blocks import Cell, Column, TableBlock, Words, keyed, table_of
 from benchwright.views.terminal import table_text
 
 # -- A session in short ----------------------------------------------------------------

@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate, Summary
-from benchwright.core.scale import Scale, scale_of
-from benchwright.core.text import ABSENT, exact_text, heading_with_unit, percent_text, quantity_text
-from benchwright.core.text_table import TextColumn, table_lines
+from benchwright.core.text import (
+    ABSENT,
+    Scale,
+    exact_text,
+    heading_with_unit,
+    percent_text,
+    quantity_text,
+    scale_of,
+)
+from benchwright.core.text_table import TextColumn, csv_of_rows, table_lines
 from benchwright.core.untrusted import one_line, visible
 from benchwright.report.answer import concerned_text, finding_groups, half_width_percent
-from benchwright.report.parts import finding_lines
+from benchwright.report.documents import finding_lines
 from benchwright.report.stats_document import (
     InputSection,
     QuantityLine,
@@ -33,8 +39,12 @@ from benchwright.report.stats_document import (
     row_cells,
 )
 from benchwright.stats.metric_rules import COMPUTED_COLUMNS
-from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words
-from benchwright.views.figures import (
+from benchwright.views.blocks import (
+    Cell,
+    Column,
+    Number,
+    TableBlock,
+    Words,
     alike,
     count_number,
     estimate_number,

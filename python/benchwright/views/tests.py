@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from benchwright.core.results import Alternative, Estimate, Severity
-from benchwright.core.scale import Scale, scale_of
-from benchwright.core.text import exact_text, list_text, percent_text, plural
+from benchwright.core.text import Scale, exact_text, list_text, percent_text, plural, scale_of
 from benchwright.core.untrusted import shell_text, visible
 from benchwright.findings.codes import BROKEN_CODES, UNSTEADY_CODES
 from benchwright.report.answer import (
@@ -34,8 +33,13 @@ from benchwright.report.answer import (
     visit_text,
 )
 from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD, SEQUENTIAL_METHOD
-from benchwright.views.blocks import PAGE_ONLY, Cell, Column, TableBlock, Tone, Words
-from benchwright.views.figures import (
+from benchwright.views.blocks import (
+    PAGE_ONLY,
+    Cell,
+    Column,
+    TableBlock,
+    Tone,
+    Words,
     alike,
     count_number,
     estimate_number,

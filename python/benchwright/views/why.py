@@ -15,17 +15,25 @@ from benchwright.core.criterion import (
     criterion_value_text,
 )
 from benchwright.core.results import Estimate, Finding, Severity, Summary
-from benchwright.core.scale import scale_of
-from benchwright.core.text import ABSENT, duration_text, percent_text, plural, size_text
+from benchwright.core.text import ABSENT, duration_text, percent_text, plural, scale_of, size_text
 from benchwright.core.untrusted import visible, visible_lines
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import ONLY_STATED, Explanation, unlimited_groups
-from benchwright.findings.observed import ObservedFiles
+from benchwright.findings.result import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import FindingGroup, concerned_text
-from benchwright.report.why import groups_of
-from benchwright.views.blocks import Cell, Column, TableBlock, Words
-from benchwright.views.figures import count_column, estimate_number, keyed, mean_of, table_of
+from benchwright.results.explained import groups_of
+from benchwright.views.blocks import (
+    Cell,
+    Column,
+    TableBlock,
+    Words,
+    count_column,
+    estimate_number,
+    keyed,
+    mean_of,
+    table_of,
+)
 from benchwright.views.terminal import table_text, wrapped
 
 # -- `bw why` as text: one sentence for all results with the same cause, the figures, what was

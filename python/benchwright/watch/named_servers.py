@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.named_server import NamedServer
+from benchwright.core.hosts import NamedServer
 from benchwright.core.processes import PROC, Process, all_processes, ancestors_of, read_process
 
 _LISTENS = "0A"

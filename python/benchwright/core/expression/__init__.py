@@ -12,8 +12,15 @@ Source: perlop(1), perldata(1); Auto-pilot paper, section 3.3.
 from __future__ import annotations
 
 from benchwright.core.expression.parser import parse
-from benchwright.core.expression.tree import PREDICATE_VARIABLES, Expression
-from benchwright.core.expression.values import EvaluationError, Value, to_number, to_text, truth
+from benchwright.core.expression.tree import (
+    PREDICATE_VARIABLES,
+    EvaluationError,
+    Expression,
+    Value,
+    to_number,
+    to_text,
+    truth,
+)
 
 __all__ = [
     "PREDICATE_VARIABLES",

@@ -9,6 +9,7 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression.tree import (
+    FUNCTIONS,
     Binary,
     Call,
     Conditional,
@@ -21,7 +22,6 @@ from benchwright.core.expression.tree import (
     Variable,
     perl_pattern,
 )
-from benchwright.core.expression.values import FUNCTIONS
 from benchwright.core.pattern import PatternError
 
 # -- Splits an expression into tokens, collecting every lexical mistake on the way -----

@@ -11,8 +11,7 @@ from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode
 from benchwright.features.autopilot.lines import Includer, SourceLine
-from benchwright.inputs.mistakes import Fault, Where, diagnostic, fault_of, placed
-from benchwright.inputs.source import SourceReader
+from benchwright.inputs.mistakes import Fault, SourceReader, Where, diagnostic, fault_of, placed
 from benchwright.inputs.template import NAME, OffsetLocator, Slot, Template, fixed, split_words
 from benchwright.suite import program as step
 from benchwright.suite import rules, values

@@ -9,12 +9,13 @@ from bisect import bisect_right
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.inputs.mistakes import Where, diagnostic
-from benchwright.inputs.source import (
+from benchwright.inputs.mistakes import (
     LIBRARY,
     SourceFile,
     SourceReader,
     Unreadable,
+    Where,
+    diagnostic,
     main_text,
     physical_lines,
     read_text,

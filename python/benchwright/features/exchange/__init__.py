@@ -28,10 +28,7 @@ class Exchange(Feature):
         return FORMATS
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
-        from benchwright.features.exchange.export.document import (
-            ExportDocument,
-            ExportFormatsDocument,
-        )
+        from benchwright.features.exchange.command import ExportDocument, ExportFormatsDocument
 
         return {ExportDocument: None, ExportFormatsDocument: None}
 

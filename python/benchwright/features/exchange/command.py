@@ -1,4 +1,7 @@
-"""`bw export`: a session in the format of another tool, a service or a CI system."""
+"""`bw export`: a session in the format of another tool, a service or a CI system.
+
+The documents of `bw export --json`.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.cli.parser import add_command, sentence_of
 from benchwright.core.errors import InputError, argument_error
 from benchwright.inputs.options import Option, Text, add_options, request_from
+from benchwright.report.documents import FileEntry
 from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json
 
 if TYPE_CHECKING:
     from benchwright.features.exchange.export import Exported, ExportView
-    from benchwright.report.documents import FileEntry
     from benchwright.study.journal import Study
     from benchwright.study.selection import StudyPart
+
+
+class ExportDocument(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/export/1"
+):
+    """An export: the files that were written, or its text."""
+
+    study: str
+    session: int
+    format: str
+    left_out: tuple[str, ...]
+    """What the session has and the files have not, a sentence for each."""
+    files: tuple[FileEntry, ...]
+    text: str | UnsetType = UNSET
+    """Without `--output`: the export."""
+
+
+class FormatEntry(msgspec.Struct, frozen=True):
+    """A format of `bw export`."""
+
+    name: str
+    reader: str
+    """What reads it."""
+
+
+class ExportFormatsDocument(
+    msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/export-formats/1"
+):
+    """The formats of `bw export`."""
+
+    formats: tuple[FormatEntry, ...]
+
 
 _FORMATS = (
     *("hyperfine", "pyperf", "benchfmt", "jmh", "google-benchmark"),
@@ -122,7 +158,6 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.terminal import write_answer
     from benchwright.core.untrusted import visible
     from benchwright.features.exchange.export import FORMATS
-    from benchwright.features.exchange.export.document import ExportDocument
     from benchwright.study.journal import Study
     from benchwright.study.selection import split_selector
 
@@ -214,7 +249,6 @@ def _written(place: Path, form: str, exported: Exported) -> tuple[FileEntry, ...
 def _list_formats(*, json: bool) -> int:
     from benchwright.cli.terminal import write_answer
     from benchwright.features.exchange.export import FORMATS
-    from benchwright.features.exchange.export.document import ExportFormatsDocument, FormatEntry
 
     width = max(map(len, FORMATS))
     write_answer(

@@ -180,7 +180,7 @@ def _no_source(path: Path, error: Exception) -> InputError:
     # Only a file that cannot be exported needs the parsers.
     from benchwright.features.exchange.foreign import printed_by_bw
     from benchwright.results.inputs import read_inputs
-    from benchwright.study.parsers.content import content_head
+    from benchwright.study.parsers.api import content_head
 
     printed = None
     with contextlib.suppress(OperatingError, OSError):

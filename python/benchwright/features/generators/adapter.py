@@ -14,7 +14,7 @@ import msgspec
 from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command, Pairs
 from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
-from benchwright.features.load.trial import LoadSeries, rounded_rate
+from benchwright.features.load.plan import LoadSeries, rounded_rate
 from benchwright.inputs.options import Option
 from benchwright.inputs.toml_table import TomlTable
 from benchwright.trial.programs import program_of

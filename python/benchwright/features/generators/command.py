@@ -34,12 +34,12 @@ from benchwright.features.generators.adapter import (
 )
 from benchwright.features.generators.findings import count_differs, series_count
 from benchwright.features.generators.output import ValueSource, members, parse_source, rows_at
-from benchwright.features.load.trial import LoadSeries
+from benchwright.features.load.plan import LoadSeries
 from benchwright.inputs.mistakes import fault_of
 from benchwright.inputs.options import Option
 from benchwright.inputs.toml_table import TomlTable
 from benchwright.suite.rules import metric_name
-from benchwright.trial.metrics import MetricNotFound
+from benchwright.trial.observe import MetricNotFound
 
 T = TypeVar("T")
 MEAN = "response_ms_mean"

@@ -16,7 +16,7 @@ from benchwright.features.generators.adapter import (
     UnreadableOutput,
 )
 from benchwright.features.load.criteria import percentile_key, within_ns
-from benchwright.features.load.trial import LoadSeries
+from benchwright.features.load.plan import LoadSeries
 
 # -- A log of single operations becomes a trial's values and series --------------------
 #

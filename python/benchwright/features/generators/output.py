@@ -18,7 +18,7 @@ from benchwright.core.text import some_text
 from benchwright.features.generators.adapter import GeneratorOutput, UnreadableOutput, shortened
 from benchwright.inputs.mistakes import fault_of
 from benchwright.suite import rules as metric
-from benchwright.trial.metrics import (
+from benchwright.trial.observe import (
     MetricNotFound,
     extract_metric,
     last_json,

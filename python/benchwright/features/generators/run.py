@@ -28,7 +28,7 @@ from benchwright.features.generators.adapter import (
     shortened,
 )
 from benchwright.features.generators.findings import count_marks
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.trial.bench import Bench
 from benchwright.trial.protocol import EpochRecord, RunRequest, WireCommand
 

@@ -23,7 +23,7 @@ class History(Feature):
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
         from benchwright.features.history import document
-        from benchwright.features.history.bisect_report import BisectDocument
+        from benchwright.features.history.bisect import BisectDocument
 
         return {
             BisectDocument: None,

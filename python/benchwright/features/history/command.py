@@ -160,7 +160,7 @@ examples:
 
 def _add_confirm(below: Any) -> None:
     def handler(arguments: argparse.Namespace) -> int:
-        from benchwright.features.history.bisect_command import confirm
+        from benchwright.features.history.bisect import confirm
 
         return confirm(arguments)
 
@@ -187,7 +187,7 @@ def _add_confirm(below: Any) -> None:
 
 def _add_bisect(below: Any) -> None:
     def handler(arguments: argparse.Namespace) -> int:
-        from benchwright.features.history.bisect_command import bisect
+        from benchwright.features.history.bisect import bisect
 
         return bisect(arguments)
 

@@ -32,7 +32,7 @@ from benchwright.features.history.types import (
 from benchwright.findings.result import TestResult
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
-from benchwright.study.parsers.content import content_head
+from benchwright.study.parsers.api import content_head
 
 _MOST_LOOKED_AT = 20
 """Files of a folder that are looked at for those of other tools."""
@@ -141,8 +141,12 @@ class _Reading:
         if not self.inputs:
             return
         # Studies need no names of other tools' tests.
-        from benchwright.features.history.foreign_names import KnownNames
-        from benchwright.features.history.foreign_runs import file_ns, imported_runs, undated_files
+        from benchwright.features.history.foreign_runs import (
+            KnownNames,
+            file_ns,
+            imported_runs,
+            undated_files,
+        )
 
         known = KnownNames(frozenset(self.tests), self.full_names)
         every = [one for inputs in self.inputs.values() for one in inputs]

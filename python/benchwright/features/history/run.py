@@ -63,8 +63,7 @@ from benchwright.features.history.text import (
 from benchwright.features.history.types import Acceptance, NoValue, RunHistory, SeriesKey, run_text
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
-from benchwright.report.documents import entries, entry
-from benchwright.report.parts import report_text
+from benchwright.report.documents import entries, entry, report_text
 from benchwright.stats.steps import FALSE_ALARMS
 
 if TYPE_CHECKING:

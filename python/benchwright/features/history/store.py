@@ -254,7 +254,7 @@ _NO_VALUE = """CREATE TABLE IF NOT EXISTS no_value (
 ) STRICT, WITHOUT ROWID"""
 
 # A test of another tool's file has a short name in its series as long as that is enough
-# (foreign_names.py).
+# (foreign_runs.py).
 _FULL_NAME = """CREATE TABLE IF NOT EXISTS full_name (
     test TEXT PRIMARY KEY,
     full TEXT NOT NULL

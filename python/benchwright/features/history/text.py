@@ -21,8 +21,16 @@ from benchwright.features.history.newest import (
 )
 from benchwright.features.history.types import HistoryPoint, NoValue, commit_text, day_text
 from benchwright.report.answer import finding_groups
-from benchwright.views.blocks import Column, TableBlock, Tone, Words
-from benchwright.views.figures import count_column, estimate_number, keyed, table_of
+from benchwright.views.blocks import (
+    Column,
+    TableBlock,
+    Tone,
+    Words,
+    count_column,
+    estimate_number,
+    keyed,
+    table_of,
+)
 from benchwright.views.terminal import (
     Paint,
     finding_paragraphs,

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.api.calls import Word, call_bw, decoded, place_of, texts_of
-from benchwright.api.html import table_html
+from benchwright.api.calls import Value, Word, call_bw, decoded, place_of, texts_of
+from benchwright.api.frames import table_html
 from benchwright.api.results import CallResult, figure_text, session_html, session_text
-from benchwright.api.words import Value
 from benchwright.core.errors import BenchError
 from benchwright.features.load.document import LoadDocument, stored_load
 from benchwright.features.load.types import EngineResult

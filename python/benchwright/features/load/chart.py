@@ -14,8 +14,7 @@ from functools import partial
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.features.load.hdr_histogram import Histogram
-from benchwright.features.load.response_times import times_histogram
+from benchwright.features.load.response_times import Histogram, times_histogram
 from benchwright.features.load.steady import full_intervals
 from benchwright.features.load.types import (
     EngineResult,

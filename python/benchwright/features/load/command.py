@@ -13,7 +13,7 @@ import msgspec
 
 from benchwright.cli.parser import add_command
 from benchwright.core.errors import Diagnostic, argument_error
-from benchwright.core.remote import HostsSettings
+from benchwright.core.hosts import HostsSettings
 from benchwright.features.load import command_line as options
 from benchwright.features.load import workload as w
 from benchwright.features.load.command_line import add_options_of_load
@@ -28,10 +28,9 @@ from benchwright.features.load.plan import (
 )
 from benchwright.features.load.request import LoadTarget
 from benchwright.features.load.workload_toml import read_workload
-from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.mistakes import Unreadable, option_mistake, read_regular, read_text
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, add_options, request_from
-from benchwright.inputs.source import Unreadable, read_regular, read_text
 
 _EXAMPLES = """\
 examples:

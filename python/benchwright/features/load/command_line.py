@@ -21,7 +21,7 @@ from benchwright.cli.shared_options import (
     ServerOptions,
 )
 from benchwright.core.errors import Diagnostic
-from benchwright.core.remote import HostsSettings
+from benchwright.core.hosts import HostsSettings
 from benchwright.features.load import parse as targets
 from benchwright.features.load.options import (
     BareOptions,

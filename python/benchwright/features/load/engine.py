@@ -16,9 +16,8 @@ import msgspec
 from msgspec import UNSET
 
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
-from benchwright.core.processes import is_stopped
+from benchwright.core.processes import is_stopped, stop_signals
 from benchwright.core.results import Finding
-from benchwright.core.signals import stop_signals
 from benchwright.features.load.request import (
     NO_POSITIONS,
     CaptureRequest,

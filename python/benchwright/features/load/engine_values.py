@@ -21,9 +21,8 @@ import msgspec
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np, npt
 from benchwright.features.load.criteria import within_ns
-from benchwright.features.load.hdr_histogram import Histogram, decode_histogram
-from benchwright.features.load.response_times import times_histogram
-from benchwright.features.load.trial import LoadSeries
+from benchwright.features.load.plan import LoadSeries
+from benchwright.features.load.response_times import Histogram, decode_histogram, times_histogram
 from benchwright.features.load.types import (
     EngineResult,
     IntervalResult,

@@ -19,10 +19,9 @@ from typing import Any
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.features.load.filament import Batch
 from benchwright.features.load.plan import PreparedLoad
 from benchwright.features.load.request import LoadRequest
-from benchwright.features.load.samples import blocks_of, encode_header, end_block, rows_of
+from benchwright.features.load.samples import Batch, blocks_of, encode_header, end_block, rows_of
 from benchwright.features.load.workload import Trace
 from benchwright.features.load.workload_toml import PythonFilament
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchwright.core.results import Figure, Finding, FindingFigures, Severity, Value, states
 from benchwright.core.text import list_text
-from benchwright.features.load.file_set_findings import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
+from benchwright.features.load.file_set import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.steady import response_change

@@ -36,8 +36,8 @@ from benchwright.core.errors import (
     OperatingError,
     argument_error,
 )
-from benchwright.core.remote import RemoteSettings
-from benchwright.core.signals import stop_signals
+from benchwright.core.hosts import RemoteSettings
+from benchwright.core.processes import stop_signals
 from benchwright.core.text import list_text
 from benchwright.features.load.engine import (
     SCHEMA,

@@ -29,7 +29,7 @@ from benchwright.features.load.engine_values import (
     load_value,
     whole_histogram,
 )
-from benchwright.features.load.hdr_histogram import Histogram
+from benchwright.features.load.response_times import Histogram
 from benchwright.features.load.steady import response_change
 from benchwright.features.load.types import EngineResult, KindResult, LimitVerdict, TimeDistribution
 from benchwright.stats.special import binomial_cdf

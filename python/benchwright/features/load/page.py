@@ -27,13 +27,26 @@ from benchwright.features.load.response_times import response_times
 from benchwright.features.load.types import EngineResult
 from benchwright.features.load.view import load_tables
 from benchwright.findings.result import TestResult
-from benchwright.page.trial_charts import normal_pictures
+from benchwright.page.charts import normal_pictures
 from benchwright.report.charts.compose import RESPONSE_MEAN
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotComponent, PlotGroup, result_of_columns
 from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
-from benchwright.views.blocks import Block, Column, Group, Picture, Section, TableBlock, Tile, Words
-from benchwright.views.figures import count_number, heading, number_of, scale_of, table_of
+from benchwright.views.blocks import (
+    Block,
+    Column,
+    Group,
+    Picture,
+    Section,
+    TableBlock,
+    Tile,
+    Words,
+    count_number,
+    heading,
+    number_of,
+    scale_of,
+    table_of,
+)
 
 
 class ShownLoad(msgspec.Struct, frozen=True):

@@ -16,10 +16,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
-from benchwright.core.cpu_list import parse_cpu_list
-from benchwright.core.named_server import NamedServer
-from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
-from benchwright.core.remote import HOST
+from benchwright.core.hosts import HOST, NamedServer
+from benchwright.core.quantity import parse_cpu_list, parse_duration_ns, parse_size_bytes
 from benchwright.core.untrusted import open_regular
 from benchwright.features.load import workload as w
 from benchwright.features.load.request import (

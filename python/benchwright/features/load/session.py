@@ -15,8 +15,8 @@ import msgspec
 from benchwright.cli.defaults import defaults_lines, typed_words
 from benchwright.cli.live import live_port
 from benchwright.cli.notices import read_notify
+from benchwright.cli.output_file import check_plot, write_plot
 from benchwright.cli.parser import CommandParser
-from benchwright.cli.plot_file import check_plot, write_plot
 from benchwright.cli.session_output import start
 from benchwright.cli.shared_options import (
     AboutOptions,
@@ -52,8 +52,8 @@ from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.command_line import CommandRequest
 
 if TYPE_CHECKING:
+    from benchwright.core.hosts import HostsSettings
     from benchwright.core.notice import NoticeSettings
-    from benchwright.core.remote import HostsSettings
     from benchwright.core.results import Finding
     from benchwright.features.load.engine import LoadAnswer
     from benchwright.features.load.request import LoadRequest
@@ -106,7 +106,7 @@ def notify_after_load(arguments: argparse.Namespace, command: str) -> Iterator[L
 def _notify(
     subject: str, targets: Sequence[NoticeSettings], end: LoadEnd, error: OperatingError | None
 ) -> None:
-    from benchwright.run.notices import NoticeContents, SessionEnd, send_end
+    from benchwright.run.findings import NoticeContents, SessionEnd, send_end
     from benchwright.run.session import SessionVerdict
 
     if error is not None:
@@ -329,7 +329,7 @@ def _write_junit(
     if path is None:
         return
     from benchwright.cli.output_file import write_output
-    from benchwright.features.load.junit import limits_junit
+    from benchwright.features.load.document import limits_junit
 
     verdicts: tuple[LimitVerdict, ...] = ()
     endings: tuple[EndingCase, ...] = ()

@@ -45,10 +45,14 @@ from benchwright.features.load.types import (
 )
 from benchwright.findings.thresholds import FEW_BEYOND
 from benchwright.report.answer import finding_groups
-from benchwright.report.parts import report_text
-from benchwright.views.blocks import Cell, Column, Number, TableBlock, Words
-from benchwright.views.figures import (
+from benchwright.report.documents import report_text
+from benchwright.views.blocks import (
+    Cell,
+    Column,
+    Number,
     Scale,
+    TableBlock,
+    Words,
     as_sentence,
     count_column,
     count_number,

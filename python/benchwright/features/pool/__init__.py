@@ -1,6 +1,6 @@
 """Pools: the parts of one session on several gangs of hosts, side by side.
 
-The controller (controller.py) leases gangs from an engine (engine.py), gives tasks to their agents
+The controller (controller.py) leases gangs from an engine (local.py, slurm.py), gives tasks to their agents
 (agent.py), and copies what they measured into the study (adopt.py).
 """
 
@@ -13,12 +13,12 @@ from benchwright.feature import AddParser, DocumentType, Feature
 from benchwright.features.pool.keys import POOL_OPTION
 
 if TYPE_CHECKING:
-    from benchwright.cli.added_options import AddedOptions
+    from benchwright.cli.shared_options import AddedOptions
     from benchwright.findings.codes import Code
     from benchwright.run.gangs import SessionGangs
     from benchwright.study.journal import SessionInfo, StoredSession, Study
-    from benchwright.study.parts import MeasuredPart
-    from benchwright.suite.tables import SuiteTable
+    from benchwright.study.selection import MeasuredPart
+    from benchwright.suite.toml_sections import SuiteTable
     from benchwright.views.blocks import Section
 
 
@@ -33,7 +33,7 @@ class Pool(Feature):
         return add_parser
 
     def options(self, command: str) -> Sequence[AddedOptions]:
-        from benchwright.cli.added_options import AddedOptions
+        from benchwright.cli.shared_options import AddedOptions
         from benchwright.features.pool import options as pool
 
         match command:
@@ -48,7 +48,7 @@ class Pool(Feature):
 
     def suite_tables(self) -> Mapping[str, SuiteTable]:
         from benchwright.features.pool.toml import pool_of_suite
-        from benchwright.suite.tables import SuiteTable
+        from benchwright.suite.toml_sections import SuiteTable
 
         return {"pool": SuiteTable(pool_of_suite, in_specs=True)}
 

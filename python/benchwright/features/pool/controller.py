@@ -28,7 +28,6 @@ from benchwright.core.text import plural
 from benchwright.feature import session_kind
 from benchwright.features.pool import protocol as p
 from benchwright.features.pool.adopt import Damaged, adopt, move_files, unpack
-from benchwright.features.pool.engine import Channel, PoolEngine
 from benchwright.features.pool.keys import (
     PLANNED_KEYS,
     POOL_OPTION,
@@ -37,24 +36,25 @@ from benchwright.features.pool.keys import (
     planned_key,
 )
 from benchwright.features.pool.local import LocalEngine
-from benchwright.features.pool.parts import parts_of
 from benchwright.features.pool.planning import AssignTask, CloseLease, GiveUp, OpenLease, PoolPlan
-from benchwright.features.pool.progress import PoolTally, status_text
 from benchwright.features.pool.slurm import SlurmEngine
-from benchwright.features.pool.stored import pool_record, stored_pool
+from benchwright.features.pool.stored import PoolTally, pool_record, status_text, stored_pool
+from benchwright.features.pool.toml import parts_of
 from benchwright.features.pool.types import (
     Attempt,
+    Channel,
     Lease,
     LeaseState,
     PlannedTasks,
+    PoolEngine,
     PoolKind,
     PoolSettings,
     VoidReason,
 )
 from benchwright.findings.codes import make_finding
+from benchwright.run.findings import NOTIFY_OPTION
 from benchwright.run.gangs import DeadlineReached, GangListener, SessionGangs, Task, TaskEnd
 from benchwright.run.ledger import Ledger
-from benchwright.run.notices import NOTIFY_OPTION
 from benchwright.study.journal import UNWRITABLE, SessionInfo
 from benchwright.suite.program import Program
 

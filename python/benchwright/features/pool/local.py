@@ -20,11 +20,16 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.errors import BenchError
-from benchwright.core.remote import GangClients, LocalProcesses
+from benchwright.core.hosts import GangClients, LocalProcesses
 from benchwright.features.pool.agent import AGENT_COMMAND, GRACE_S, SOCKET
-from benchwright.features.pool.engine import clients_among
 from benchwright.features.pool.protocol import EndLease, line_of
-from benchwright.features.pool.types import Lease, LeaseState, PoolSettings, VoidReason
+from benchwright.features.pool.types import (
+    Lease,
+    LeaseState,
+    PoolSettings,
+    VoidReason,
+    clients_among,
+)
 from benchwright.run.viewer import short_path
 
 _LEASE = "lease.json"

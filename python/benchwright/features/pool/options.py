@@ -16,7 +16,7 @@ from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, request_from
 
 if TYPE_CHECKING:
-    from benchwright.cli.added_options import BegunSession
+    from benchwright.cli.shared_options import BegunSession
     from benchwright.features.pool.types import PoolSettings
     from benchwright.study.journal import SessionInfo
 
@@ -85,9 +85,9 @@ def suite_on_pool(begun: BegunSession, arguments: Namespace) -> SessionInfo:
     if begun.suite is None:
         message = "--pool is for suites: the trials of commands alternate on one machine"
         raise argument_error("--pool", arguments.pool, message, "bw run SUITE")
-    from benchwright.features.pool.parts import parts_of
+    from benchwright.features.pool.toml import parts_of
     from benchwright.features.pool.types import PoolKind
-    from benchwright.suite.tables import suite_tables
+    from benchwright.suite.toml_sections import suite_tables
 
     for key, table in suite_tables().items():
         changes = key in begun.tables and table.changes_machine

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from benchwright.core.remote import GangClients
+from benchwright.core.hosts import GangClients
 from benchwright.features.pool.types import Attempt, VoidReason
 from benchwright.study.journal import SessionInfo
 

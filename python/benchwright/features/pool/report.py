@@ -11,14 +11,21 @@ import msgspec
 
 from benchwright.core.text import ABSENT, duration_ns_text, moment_text, plural
 from benchwright.core.untrusted import one_line, visible
-from benchwright.features.pool.progress import PoolTally, progress_parts
-from benchwright.features.pool.stored import PoolRecord, pool_record, stored_pool
+from benchwright.features.pool.stored import (
+    PoolRecord,
+    PoolTally,
+    pool_record,
+    progress_parts,
+    stored_pool,
+)
 from benchwright.features.pool.types import Attempt, LeaseState, PoolProgress, PoolSettings
-from benchwright.report.documents import entries, entry
-from benchwright.report.parts import report_text
+from benchwright.report.documents import entries, entry, report_text
 from benchwright.study.journal import StoredSession, Study
-from benchwright.views.blocks import Column, Section, TableBlock, Words
-from benchwright.views.figures import (
+from benchwright.views.blocks import (
+    Column,
+    Section,
+    TableBlock,
+    Words,
     as_sentence,
     count_column,
     keyed,

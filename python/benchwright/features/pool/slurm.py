@@ -30,11 +30,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from benchwright.core.errors import BenchError, argument_error
-from benchwright.core.remote import GangClients, SlurmSteps
+from benchwright.core.hosts import GangClients, SlurmSteps
 from benchwright.features.pool.agent import AGENT_COMMAND, SOCKET
 from benchwright.features.pool.connect import READY
-from benchwright.features.pool.engine import clients_among
-from benchwright.features.pool.types import Lease, LeaseState, PoolSettings, VoidReason
+from benchwright.features.pool.types import (
+    Lease,
+    LeaseState,
+    PoolSettings,
+    VoidReason,
+    clients_among,
+)
 from benchwright.trial.remote import slurm_environment, slurm_step
 
 PACKAGES = "slurm-client munge"

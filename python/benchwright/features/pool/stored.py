@@ -1,5 +1,13 @@
 """What a session stores about its pool: its settings, the leases of its gangs, the attempts of its
-tasks."""
+tasks.
+
+How far the tasks of a pool are, and how long they still take, from the attempts so far.
+
+A task is expected to hold a gang for as long as the tasks did that are recorded, their void
+attempts included. The tasks that wait go to the gangs in the order in which these become free.
+Decision: sums that each attempt changes, because a controller of 10,000 tasks reports its progress
+after each event. Pure: the caller passes the time.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +15,99 @@ from collections.abc import Iterable
 
 import msgspec
 
+from benchwright.core.text import duration_text, plural
 from benchwright.features.pool.keys import ATTEMPT_KEYS, LEASE_KEYS, PLANNED_KEYS, POOL_OPTION
-from benchwright.features.pool.types import Attempt, Lease, PlannedTasks, PoolKind, PoolSettings
+from benchwright.features.pool.types import (
+    Attempt,
+    Lease,
+    PlannedTasks,
+    PoolKind,
+    PoolProgress,
+    PoolSettings,
+)
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.parts import MeasuredPart
+from benchwright.study.selection import MeasuredPart
+
+
+class PoolTally:
+    """The attempts of a session, as far as its progress depends on them."""
+
+    def __init__(self, planned: PlannedTasks | None = None) -> None:
+        self.planned = planned
+        """None: unknown."""
+        self._recorded = 0
+        self._void = 0
+        self._held_ns = 0
+        """For how long the attempts that ended held their gangs."""
+        self._running: dict[str, Attempt] = {}
+
+    def add(self, attempt: Attempt) -> None:
+        """Count an attempt that begins, or that ended."""
+        if not attempt.ended_ns:
+            self._running[attempt.id] = attempt
+            return
+        self._running.pop(attempt.id, None)
+        self._held_ns += max(0, attempt.ended_ns - attempt.began_ns)
+        if attempt.is_recorded:
+            self._recorded += 1
+        else:
+            self._void += 1
+
+    def progress(self, gangs: int, now_ns: int) -> PoolProgress:
+        """Return the progress now. `gangs`: how many run side by side; `now_ns`: CLOCK_REALTIME
+        [ns]."""
+        planned = self.planned
+        left_s = None if planned is None else self._left_s(planned.tasks, gangs, now_ns)
+        at_most = False
+        if planned is not None and planned.until_ns:
+            until_s = max(0, planned.until_ns - now_ns) / 1e9
+            at_most = left_s is None or left_s > until_s
+            left_s = until_s if at_most else left_s
+        return PoolProgress(
+            planned=None if planned is None else planned.tasks,
+            recorded=self._recorded,
+            running=len(self._running),
+            void=self._void,
+            left_s=left_s,
+            at_most=at_most,
+        )
+
+    def _left_s(self, tasks: int, gangs: int, now_ns: int) -> float | None:
+        """Return the time until all tasks are expected to be recorded [s]; None before the first
+        one is."""
+        if not self._recorded:
+            return None
+        length_ns = self._held_ns / self._recorded
+        busy = [max(0.0, length_ns - (now_ns - one.began_ns)) for one in self._running.values()]
+        free_in = sorted(busy + [0.0] * (gangs - len(busy)))
+        waiting = max(0, tasks - self._recorded - len(busy))
+        # All gangs become free within one length, so they take turns.
+        each, more = divmod(waiting, len(free_in)) if free_in else (0, 0)
+        ends = (free + length_ns * (each + (place < more)) for place, free in enumerate(free_in))
+        return max(ends, default=0.0) / 1e9
+
+
+def status_text(progress: PoolProgress, elapsed_s: float) -> str:
+    """Return how far the tasks are as one line; `elapsed_s`: since this start of the session [s]."""
+    return "; ".join((*progress_parts(progress), f"{duration_text(elapsed_s)} so far"))
+
+
+def progress_parts(progress: PoolProgress) -> list[str]:
+    """Return `5 of 12 tasks recorded, 4 running`, `about 3 min left` and `1 void attempt`, as far
+    as they are known."""
+    done = plural(progress.recorded, "task")
+    if progress.planned is not None:
+        done = f"{progress.recorded:,} of {plural(progress.planned, 'task')}"
+    parts = [f"{done} recorded"]
+    if progress.running:
+        parts[0] += f", {progress.running} running"
+    if progress.left_s and progress.recorded != progress.planned:
+        bound = "at most" if progress.at_most else "about"
+        parts.append(f"{bound} {duration_text(progress.left_s, 2)} left")
+    if progress.void:
+        parts.append(plural(progress.void, "void attempt"))
+    return parts
 
 
 class PoolRecord(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from benchwright.features.pool.agent import ENDED, ORDER, STUDY, failed_by
 from benchwright.features.pool.protocol import TaskOrder, TaskVerdict
 from benchwright.features.pool.types import VoidReason
 from benchwright.report.progress import SessionProgress
-from benchwright.run.notices import NoticeContents
+from benchwright.run.findings import NoticeContents
 from benchwright.run.runner import SessionResult, run_session
 from benchwright.study.journal import UNWRITABLE
 

@@ -7,13 +7,20 @@ not run them. So resuming, reports, findings and exports need nothing that is sp
 Decision: an attempt is recorded as two outcomes, when it begins and when it ends, so that a
 controller that comes back can continue with an attempt that still runs. Rejected: a `begin` entry,
 which a resume would close as void.
+
+`PoolEngine` is what a controller needs from an engine of pools, `Channel` from the way to an agent.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
+
+from benchwright.core.hosts import GangClients, LocalProcesses, RemoteSettings, SlurmSteps
+from benchwright.trial.programs import common_directory
 
 
 class PoolKind(enum.StrEnum):
@@ -193,3 +200,75 @@ class PoolProgress(msgspec.Struct, frozen=True, kw_only=True):
     def fraction(self) -> float | None:
         """The share of the tasks that are recorded; None: unknown."""
         return min(1.0, self.recorded / self.planned) if self.planned else None
+
+
+class Channel(Protocol):
+    """A way to the agent of a lease: bytes in both directions, which a selector can wait for."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when the agent has sent something."""
+
+    def send(self, data: bytes) -> None:
+        """Send all of the data. Raises OSError if the agent is gone."""
+
+    def receive(self) -> bytes:
+        """Return what the agent has sent; wait if there is nothing; empty at the end of the
+        channel.
+
+        Raises OSError.
+        """
+
+    def close(self) -> None:
+        """Close the channel; the agent and its task continue."""
+
+
+class PoolEngine(Protocol):
+    """Provides gangs: processes on this machine, jobs of Slurm."""
+
+    def existing(self) -> Sequence[Lease]:
+        """Return the leases of this session that still wait or run, opened by this controller or an
+        earlier one.
+
+        Raises BenchError if the engine does not answer.
+        """
+
+    def open(self, gang: str, number: int, excluded: Sequence[str]) -> Lease:
+        """Ask for the gang's n-th lease, on other hosts than the excluded ones; do not wait for it.
+
+        Raises BenchError if the engine refuses it.
+        """
+
+    def state(self, lease: Lease) -> Lease:
+        """Return the lease as the engine knows it now: with its hosts once it runs, with the reason
+        once it has ended.
+
+        Raises BenchError if the engine does not answer.
+        """
+
+    def channel(self, lease: Lease) -> Channel:
+        """Return a new channel to the agent of a running lease.
+
+        Raises OSError while the agent does not listen, or if it is gone.
+        """
+
+    def clients(self, lease: Lease) -> GangClients | None:
+        """Return how the first host of a running lease reaches the others; None if there are none."""
+
+    def close(self, lease: Lease) -> None:
+        """End a lease and everything that runs in it; one that has ended is no error."""
+
+
+def clients_among(
+    hosts: Sequence[str], through: SlurmSteps | LocalProcesses, address_of: Callable[[str], str]
+) -> GangClients | None:
+    """Return the clients of a gang, which are its hosts besides the first one; None if there are
+    none."""
+    server, *others = hosts
+    if not others:
+        return None
+    programs = common_directory()
+    clients = tuple(
+        RemoteSettings(host=other, programs=programs, through=through, address=address_of(other))
+        for other in others
+    )
+    return GangClients(server_address=address_of(server), hosts=clients)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchwright.feature import Feature
 
 if TYPE_CHECKING:
-    from benchwright.watch.kind import ObserverKind
+    from benchwright.watch.observer import ObserverKind
 
 
 class Profile(Feature):

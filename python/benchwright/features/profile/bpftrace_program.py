@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from benchwright.features.profile.calls import (
+from benchwright.features.profile.totals import (
     AIO,
     AIO_SEEN,
     AIO_VECTORS,

@@ -35,7 +35,7 @@ from benchwright.features.profile.bpftrace_program import (
     script,
     wanted_events,
 )
-from benchwright.features.profile.calls import (
+from benchwright.features.profile.totals import (
     COUNTED_CALLS,
     DATA_CALLS,
     FIRST_COUNTED,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchwright.core.observation import CpuProfile, FoldedStacks, Trial
 from benchwright.core.results import Finding
-from benchwright.watch.kind import BatchObserver, ExtraObserver, ObserverKind
+from benchwright.watch.observer import BatchObserver, ExtraObserver, ObserverKind
 
 if TYPE_CHECKING:
     from benchwright.features.profile.types import Characterization
@@ -29,7 +29,7 @@ class _Profile(ObserverKind):
     def differences(
         self, arms: Sequence[tuple[str, Sequence[Trial]]], study: Path, session: int
     ) -> Iterator[str]:
-        from benchwright.features.profile.differences import difference_lines
+        from benchwright.features.profile.profiler import difference_lines
 
         return difference_lines(arms, study, session)
 
@@ -73,7 +73,7 @@ class _Characterize(ObserverKind):
     def findings(
         self, subject: str, recorded: Characterization, claimed_bytes: float | None
     ) -> Sequence[Finding]:
-        from benchwright.features.profile.findings import io_findings
+        from benchwright.features.profile.report import io_findings
 
         return io_findings(subject, recorded, claimed_bytes)
 

@@ -6,6 +6,12 @@ other users. perf starts disabled and is enabled through a control pipe that it 
 so that no early sample is missed. perf chooses the event: cycles, or the CPU clock in guests
 without counters. Non-goals: off-CPU time, the kernel's own threads. Sources: perf-record(1),
 perf-script(1).
+
+Difference flame graphs of a comparison whose trials were profiled.
+
+Decision: they are drawn once, at the end, from the stacks stored with the trials: each
+candidate against the baseline, the first arm. A file that cannot be read or written is
+reported; it is not an error.
 """
 
 from __future__ import annotations
@@ -22,9 +28,17 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.observation import CpuProfile, FoldedStacks, Stack, StackSample
+from benchwright.core.observation import (
+    CpuProfile,
+    FoldedStacks,
+    Stack,
+    StackSample,
+    Trial,
+    profiles_of,
+)
 from benchwright.core.processes import all_processes, children_of, tree_of
 from benchwright.core.untrusted import regular_bytes
+from benchwright.features.profile.flame_graph import change_lines, difference_svg, share_changes
 from benchwright.features.profile.folded import (
     FIELDS,
     fold,
@@ -37,6 +51,7 @@ from benchwright.features.profile.folded import (
     with_leaves,
     within,
 )
+from benchwright.study.logs import file_name
 from benchwright.watch.observer import ObserverError, Watch, end_child
 
 ENOUGH = 20
@@ -294,3 +309,35 @@ def stored_stacks(profiles: Iterable[CpuProfile], study: Path) -> FoldedStacks:
     for file in files:
         together.update(read_folded(regular_bytes(study / file).decode(), file).counts)
     return FoldedStacks(dict(together))
+
+
+Arm = tuple[str, Sequence[Trial]]
+
+
+def difference_lines(arms: Sequence[Arm], study: Path, session: int) -> Iterator[str]:
+    """Write `watched/sN/difference-ARM.svg` of each candidate, and yield the lines to print.
+
+    `arms`: names and trials, the baseline first. No output unless the baseline and a candidate were
+    profiled.
+    """
+    if len(arms) < 2:
+        return
+    baseline, *candidates = arms
+    for candidate in candidates:
+        try:
+            yield from _difference((baseline, candidate), study, session)
+        except (OSError, ValueError) as why:
+            yield f"profile: no difference of {candidate[0]}: {why}"
+
+
+def _difference(arms: tuple[Arm, Arm], study: Path, session: int) -> Iterator[str]:
+    before, after = (stored_stacks(profiles_of(trials), study) for _, trials in arms)
+    if not before.counts or not after.counts:
+        return
+    names = arms[0][0], arms[1][0]
+    file = Path("watched", f"s{session}", f"difference-{file_name(names[1])}.svg")
+    (study / file).write_text(difference_svg(before, after, names))
+    found = list(change_lines(share_changes(before, after)))
+    for line in found or ["no function's share differs beyond the noise"]:
+        yield f"{names[1]} against {names[0]}: {line}"
+    yield f"{names[1]} against {names[0]}: difference flame graph {file}"

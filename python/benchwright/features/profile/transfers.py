@@ -10,14 +10,15 @@ from typing import TypeVar
 
 import msgspec
 
-from benchwright.features.profile.calls import call_name, data_name
 from benchwright.features.profile.totals import (
     MapKey,
     Maps,
     Totals,
     TotalsTick,
     buckets,
+    call_name,
     commonest,
+    data_name,
     device_name,
 )
 from benchwright.features.profile.types import (

@@ -210,9 +210,8 @@ def _chilled(
     """Empty the caches and print the result."""
     from benchwright.features.quiet.chill import MOST_BYTES, ChillRequest
     from benchwright.features.quiet.chill import chill as make_cold
-    from benchwright.features.quiet.chill_report import chill_document, chill_text
-    from benchwright.features.quiet.chill_types import ChillMethod
-    from benchwright.features.quiet.findings import chill_findings
+    from benchwright.features.quiet.chill_types import ChillMethod, chill_document, chill_text
+    from benchwright.features.quiet.report import chill_findings
 
     request = ChillRequest(
         ChillMethod(method),

@@ -17,7 +17,7 @@ import msgspec
 from benchwright.cli.parser import add_command
 from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import BenchError, Diagnostic, InputError, argument_error
-from benchwright.core.signals import stop_signals
+from benchwright.core.processes import stop_signals
 from benchwright.core.untrusted import regular_bytes, visible_lines
 from benchwright.features.quiet import report
 from benchwright.features.quiet.hold import Quieted, QuietRequest, alive, hold, restore_now

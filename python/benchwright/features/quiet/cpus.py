@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchwright.core.cpu_list import cpu_list, parse_cpu_list
+from benchwright.core.quantity import cpu_list, parse_cpu_list
 from benchwright.features.quiet.host import (
     Host,
     SettingPlan,

@@ -24,8 +24,14 @@ from typing import IO, Protocol
 
 import msgspec
 
-from benchwright.core.processes import Process, all_processes, ancestors_of, read_process, tree_of
-from benchwright.core.signals import stop_signals
+from benchwright.core.processes import (
+    Process,
+    all_processes,
+    ancestors_of,
+    read_process,
+    stop_signals,
+    tree_of,
+)
 from benchwright.features.quiet.types import RequestedSetting, SettingChange
 
 # --------------------------------------------------------------------------------------

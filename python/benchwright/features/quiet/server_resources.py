@@ -29,7 +29,14 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.features.quiet.cgroups import (
+from benchwright.features.quiet.host import (
+    Host,
+    SettingPlan,
+    SettingRefused,
+    check_item,
+    unknown_item,
+)
+from benchwright.features.quiet.isolation import (
     Hierarchy,
     below,
     group_of,
@@ -39,22 +46,16 @@ from benchwright.features.quiet.cgroups import (
     move,
     remove,
 )
-from benchwright.features.quiet.host import (
-    Host,
-    SettingPlan,
-    SettingRefused,
-    check_item,
-    unknown_item,
-)
-from benchwright.features.quiet.server_resources_types import (
+from benchwright.features.quiet.types import (
     CPU_PERIOD_US,
     STRIPED,
     IoLimits,
+    RequestedSetting,
     ServerDisks,
     ServerResources,
     ServerSetup,
+    SettingChange,
 )
-from benchwright.features.quiet.types import RequestedSetting, SettingChange
 
 DISKS, GROUPS = "server-disks", "server-groups"
 """The names of the settings in a log; a user cannot request them."""

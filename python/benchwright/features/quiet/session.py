@@ -58,8 +58,7 @@ class QuietSession:
 
     def _show_quiet(self, quieted: Quieted) -> None:
         """Show what was changed, and what was restored before it."""
-        from benchwright.features.quiet.findings import quiet_findings
-        from benchwright.features.quiet.report import quiet_lines
+        from benchwright.features.quiet.report import quiet_findings, quiet_lines
 
         self._show(quiet_lines(quieted.quiet))
         if quieted.late is not None:
@@ -88,9 +87,9 @@ class QuietSession:
         """
         if not os.path.exists(log_path()):
             return None
-        from benchwright.features.quiet.findings import not_restored_finding
         from benchwright.features.quiet.hold import restore_session
-        from benchwright.report.parts import finding_line
+        from benchwright.features.quiet.report import not_restored_finding
+        from benchwright.report.documents import finding_line
 
         try:
             return restore_session(self._token)
@@ -101,8 +100,7 @@ class QuietSession:
             return None
 
     def _show_restored(self, restored: RestoreResult, *, late: bool) -> None:
-        from benchwright.features.quiet.findings import restore_findings
-        from benchwright.features.quiet.report import restored_lines
+        from benchwright.features.quiet.report import restore_findings, restored_lines
 
         self._show(restored_lines(restored, late=late))
         self.findings += restore_findings(restored, late=late)

@@ -9,7 +9,7 @@ import msgspec
 
 from benchwright.core.text import binary_size_text
 from benchwright.features.load.chart import TAIL_NAMES, cdf_curve, tail_curve
-from benchwright.features.load.hdr_histogram import decode_histogram
+from benchwright.features.load.response_times import decode_histogram
 from benchwright.features.load.types import TimeDistribution
 from benchwright.features.replay.types import (
     SizeBucket,

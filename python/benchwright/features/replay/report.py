@@ -48,8 +48,7 @@ from benchwright.features.replay.types import (
     TraceStatistics,
     WorkingSet,
 )
-from benchwright.report.documents import FileEntry, FindingEntry, engine_answer
-from benchwright.report.parts import report_text
+from benchwright.report.documents import FileEntry, FindingEntry, engine_answer, report_text
 
 # --------------------------------------------------------------------------------------
 # How a trace was read, as lines: the policies, and how often each was applied.

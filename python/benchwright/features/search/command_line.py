@@ -10,19 +10,20 @@ from typing import Annotated, Any
 
 import msgspec
 
-from benchwright.cli.added_options import BegunSession, with_features_options
+from benchwright.cli.output_file import check_plot
 from benchwright.cli.parser import add_command
-from benchwright.cli.plot_file import check_plot
 from benchwright.cli.shared_options import (
     RESULT,
     WATCHING,
     AboutOptions,
+    BegunSession,
     DetailOptions,
     LiveOptions,
     NotifyOptions,
     StudyOptions,
     WatchOptions,
     drawn_seed,
+    with_features_options,
     with_session_options,
 )
 from benchwright.core.errors import Diagnostic, InputError, argument_error
@@ -37,10 +38,15 @@ from benchwright.features.search.target_spec import (
     is_workload,
     target_source,
 )
-from benchwright.inputs.mistakes import option_mistake
+from benchwright.inputs.mistakes import (
+    SourceFile,
+    Unreadable,
+    option_mistake,
+    read_regular,
+    read_text,
+)
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, add_options, given, options_of, request_from
-from benchwright.inputs.source import SourceFile, Unreadable, read_regular, read_text
 from benchwright.study.directory import JOURNAL
 
 # -- Reading SPEC.toml -----------------------------------------------------------------

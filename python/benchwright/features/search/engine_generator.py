@@ -37,9 +37,15 @@ from benchwright.features.load.engine_values import (
 from benchwright.features.load.file_set import with_users
 from benchwright.features.load.findings import doubts_of_trial
 from benchwright.features.load.parse import is_network
-from benchwright.features.load.plan import CommandLineLoad, plan_of_command, plan_of_file
+from benchwright.features.load.plan import (
+    CommandLineLoad,
+    LoadEnding,
+    LoadTrial,
+    Probe,
+    plan_of_command,
+    plan_of_file,
+)
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.types import EngineResult, FileSetProgress, LoadProgress
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.quiet.private_network import PrivateNetwork

@@ -1,4 +1,8 @@
-"""What limited each load of a ramp, a peak search or a surface, from a stored session."""
+"""What limited each load of a ramp, a peak search or a surface, from a stored session.
+
+What the reports of all kinds of searches have, and what disturbed their loads, in the words of
+`bw why`.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +16,93 @@ import msgspec
 from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.errors import InputError
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.results import Summary
-from benchwright.features.load.trial import LoadTrial
-from benchwright.features.search.experiments import search_experiment
-from benchwright.features.search.profiles import (
+from benchwright.core.results import Finding, Severity, Summary
+from benchwright.features.load.plan import LoadTrial
+from benchwright.features.search.documents import (
     ProfileNearestAnswer,
     answer_load,
     answer_profile_note,
     profile_nearest_answer,
     profiled_trials,
 )
+from benchwright.features.search.experiments import search_experiment
+from benchwright.features.search.keys import searches_of
 from benchwright.features.search.ramp.levels import THROUGHPUT_KEY, RampLevel, measured_levels
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, RampResult
 from benchwright.features.search.session import recorded_result
-from benchwright.features.search.stored import searches_of
 from benchwright.features.search.text import load_value_text
 from benchwright.features.search.types import PeakAnswer, SearchTrial
 from benchwright.findings.explanation import Explanation, explain_windows
 from benchwright.findings.limiter import WatchedWindow
-from benchwright.findings.observed import ObservedFiles
 from benchwright.findings.resources import limit_findings, window_findings
+from benchwright.findings.result import ObservedFiles
+from benchwright.report.answer import finding_groups
 from benchwright.run.ledger import Ledger
 from benchwright.stats.aggregate import summarise
 from benchwright.study.journal import SessionInfo
+from benchwright.views.why import cause_text
+
+
+class DisturbedLoads(msgspec.Struct, frozen=True):
+    """What disturbed the loads of a search, for the search's own report."""
+
+    lines: tuple[str, ...] = ()
+    """A line for each cause, the worst first, and what it means for the result."""
+    findings: tuple[Finding, ...] = ()
+
+
+def disturbed_loads(loads: Sequence[Explanation]) -> DisturbedLoads:
+    """Return the causes of `bw why` that are warnings; a limit that a benchmark may intend to
+    reach is a note and left out."""
+    named = [
+        (load.name, cause)
+        for load in loads
+        for cause in load.causes
+        if cause.severity is not Severity.NOTE
+    ]
+    if not named:
+        return DisturbedLoads()
+    groups = finding_groups(named)
+    lines = [cause_text(group, len(loads), "load") for group in groups]
+    meaning = (
+        "the result and its interval hold for the machine as it was; bw why prints each "
+        "load and what to do"
+    )
+    return DisturbedLoads((*lines, meaning), tuple(cause for _, cause in named))
+
+
+class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reported of a search of any kind, which may be incomplete."""
+
+    status: str
+    """How it ended, or `interrupted`."""
+    detail: str
+    trials: tuple[SearchTrial, ...] = ()
+    bench_findings: tuple[Finding, ...] = ()
+    """Findings about the workbench, independent of what was measured."""
+    disturbed: DisturbedLoads = DisturbedLoads()
+
+    @property
+    def own_findings(self) -> Sequence[Finding]:
+        """The findings about what was measured."""
+        raise NotImplementedError
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding once, those of the search first."""
+        found = (*self.own_findings, *self.disturbed.findings, *self.bench_findings)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def load_s(self) -> float:
+        """Time under load of its trials [s]."""
+        return sum(trial.trial.lasted_s for trial in self.trials)
+
+    @property
+    def cost_s(self) -> float:
+        """Time that its trials took [s]."""
+        return sum(trial.trial.cost_s for trial in self.trials)
+
 
 _LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchwright.core.csv_rows import csv_of_rows
-from benchwright.features.search.stored import searches_of
+from benchwright.core.text_table import csv_of_rows
+from benchwright.features.search.keys import searches_of
 from benchwright.features.search.types import SearchTrial
 from benchwright.study.export import results_directory, write_session, write_whole
 from benchwright.study.journal import Study

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchwright.core.errors import StudyError
-    from benchwright.core.remote import GangClients
+    from benchwright.core.hosts import GangClients
     from benchwright.core.resource_use import ResourceUse
     from benchwright.features.search.session import SearchExperiment
     from benchwright.findings.explanation import Explanation
@@ -93,19 +93,19 @@ class SearchKind:
 
     def sheet(self, study: Study, session: StoredSession) -> Sheet:
         """Return the chart, with the cost of each trial."""
-        from benchwright.features.search.charts import search_sheet
+        from benchwright.features.search.page import search_sheet
 
         return search_sheet(study, session)
 
     def responses(self, study: Study, session: StoredSession) -> PlotGroup | None:
-        """Return the responses of the trials (charts.py)."""
-        from benchwright.features.search.charts import search_responses
+        """Return the responses of the trials (page.py)."""
+        from benchwright.features.search.page import search_responses
 
         return search_responses(study, session)
 
     def uses(self, study: Study, session: StoredSession) -> Sequence[ResourceUse | None]:
         """Return the use of this machine in every trial, in order."""
-        from benchwright.features.search.stored import search_trials_of
+        from benchwright.features.search.keys import search_trials_of
 
         return [search_trial.trial.use for search_trial in search_trials_of(study, session.number)]
 
@@ -118,14 +118,14 @@ class SearchKind:
 
     def outcome(self, study: Study, session: StoredSession) -> SessionOutcome:
         """Return the answer at each sample, and the figures of each level or sample."""
-        from benchwright.features.search.outcome import search_outcome
+        from benchwright.features.search.reports import search_outcome
 
         return search_outcome(study, session)
 
     def has_no_tests(self, study: Study, session: StoredSession) -> StudyError:
         """Return the error that lists the loads that were applied instead."""
         from benchwright.core.errors import StudyError
-        from benchwright.features.search.stored import search_trials_of
+        from benchwright.features.search.keys import search_trials_of
 
         kind = session.info.kind
         rates = [

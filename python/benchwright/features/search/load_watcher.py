@@ -15,14 +15,13 @@ import msgspec
 
 from benchwright.core.errors import BenchError, OperatingError
 from benchwright.core.resource_use import RemoteUse
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher, unwatched_use
 from benchwright.trial.programs import find_sampler
 from benchwright.trial.remote import RemoteBench
 from benchwright.watch.observer import ObserverError, Watch
-from benchwright.watch.reduction import SeriesReducer
-from benchwright.watch.sampler import SamplerObserver
+from benchwright.watch.sampler import SamplerObserver, SeriesReducer
 
 LOAD_SERIES = "load"
 """Prefix of the names of the series of a session's loads."""

@@ -17,10 +17,9 @@ import msgspec
 from benchwright import __version__
 from benchwright.core.criterion import Criterion
 from benchwright.core.errors import Interrupted, argument_error
-from benchwright.core.named_server import NamedServer
+from benchwright.core.hosts import GangClients, NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import Pairs
-from benchwright.core.remote import GangClients
 from benchwright.core.results import Finding
 from benchwright.core.text import list_text
 from benchwright.core.untrusted import regular_bytes
@@ -32,8 +31,8 @@ from benchwright.features.load.parse import (
     parse_target,
     target_text,
 )
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.request import LoadTarget
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.types import FileSetProgress
 from benchwright.features.search.export import export_searches
 from benchwright.features.search.keys import KeysOfSearch, is_search_trial, search_key
@@ -43,8 +42,7 @@ from benchwright.features.search.server.workbench import LocalWorkbench, Workben
 from benchwright.features.search.spec import Spec, TcpReady
 from benchwright.features.search.spec_toml import EngineSettings
 from benchwright.features.search.types import SearchTrial, decode_stored, encode_stored
-from benchwright.inputs.mistakes import Where, mistake
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile, Where, mistake
 from benchwright.inputs.template import Template, fill_placeholders
 from benchwright.run.ledger import Ledger
 from benchwright.run.preparation import boot_id, exec_environment

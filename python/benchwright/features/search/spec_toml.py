@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.named_server import SERVER_KEYS, ServerKey, parse_named_server
+from benchwright.core.hosts import SERVER_KEYS, ServerKey, parse_named_server
 from benchwright.core.plan import Pairs
 from benchwright.core.text import list_text
 from benchwright.features.generators.registry import GENERATORS
@@ -35,11 +35,9 @@ from benchwright.features.load.tables import (
     template_value,
 )
 from benchwright.features.load.workload_toml import RUN, WorkloadFile, read_filaments, read_workload
-from benchwright.features.search.command_text import read_command, read_commands
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.readers import PeakReader
-from benchwright.features.search.server.remote_toml import remote_of
-from benchwright.features.search.server.resources_toml import RESOURCES, disk_names_of
+from benchwright.features.search.server.toml import RESOURCES, disk_names_of, remote_of
 from benchwright.features.search.spec import (
     RESERVED,
     SERVER_ADDRESS,
@@ -52,6 +50,8 @@ from benchwright.features.search.spec import (
     ServerPlan,
     Spec,
     TcpReady,
+    read_command,
+    read_commands,
     samples_to_check,
 )
 from benchwright.features.search.types import ClaimKind, PeakGoal
@@ -67,13 +67,24 @@ from benchwright.inputs.form import (
     read_values,
     texts_of,
 )
-from benchwright.inputs.mistakes import Fault, Where, diagnostic
+from benchwright.inputs.mistakes import (
+    Fault,
+    Unreadable,
+    Where,
+    diagnostic,
+    read_regular,
+    read_text,
+)
 from benchwright.inputs.options import Option
-from benchwright.inputs.source import Unreadable, read_regular, read_text
 from benchwright.inputs.template import Template, brace_template, fill_placeholders
 from benchwright.inputs.toml_table import Scalar, TomlTable, read_toml
-from benchwright.suite.tables import SuiteTable, missing_tables, suite_tables
-from benchwright.suite.toml_sections import notify_of, servers_of
+from benchwright.suite.toml_sections import (
+    SuiteTable,
+    missing_tables,
+    notify_of,
+    servers_of,
+    suite_tables,
+)
 
 # --------------------------------------------------------------------------------------
 # `[load]` of a spec: the generator, its CPUs, and its own keys.

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.features.load.options import BareOptions, HostOptions, LoadOptions, TargetOptions
-from benchwright.inputs.mistakes import Where
-from benchwright.inputs.source import SourceFile
+from benchwright.inputs.mistakes import SourceFile, Where
 
 if TYPE_CHECKING:
     # Not imported for --help, which needs the names of the options.

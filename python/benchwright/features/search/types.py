@@ -13,13 +13,13 @@ from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Pairs
 from benchwright.core.quantity import parse_confidence, parse_share
 from benchwright.core.results import Estimate, Finding
-from benchwright.features.load.trial import LoadTrial, Probe, rounded_rate
+from benchwright.features.load.plan import LoadTrial, Probe, rounded_rate
 
 # --------------------------------------------------------------------------------------
 # The types of a search over rates: claim, goal, result.
 #
 # A search asks for *probes*; a bench runs each and returns a `LoadTrial`
-# (features/load/trial.py); a policy is a pure function of the trials so far. Nothing here uses a clock, a server or a file.
+# (features/load/plan.py); a policy is a pure function of the trials so far. Nothing here uses a clock, a server or a file.
 # Sources: Workbench paper, tables 1 and 2, algorithm 2; GLOSSARY.md.
 
 

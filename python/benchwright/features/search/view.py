@@ -19,18 +19,23 @@ from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import duration_text, plural
 from benchwright.core.text_table import Field, field_lines
 from benchwright.core.untrusted import one_line, visible
-from benchwright.features.load.trial import LoadEnding
+from benchwright.features.load.plan import LoadEnding
 from benchwright.features.search.documents import StoredSearch
+from benchwright.features.search.explained import SearchReport
 from benchwright.features.search.peak.policies.evidence import is_void
-from benchwright.features.search.report import SearchReport
 from benchwright.features.search.text import peak_rate_text, sample_text
 from benchwright.features.search.types import ClaimResult, SearchTrial
 from benchwright.report.charts.sheet import Sheet
-from benchwright.report.documents import FileEntry
-from benchwright.report.parts import report_text
-from benchwright.views.blocks import Cell, Column, Number, Picture, TableBlock, Tile, Words
-from benchwright.views.figures import (
+from benchwright.report.documents import FileEntry, report_text
+from benchwright.views.blocks import (
+    Cell,
+    Column,
+    Number,
+    Picture,
     Scale,
+    TableBlock,
+    Tile,
+    Words,
     count_column,
     count_number,
     estimate_number,

@@ -9,24 +9,22 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.findings.result import TestResult
-from benchwright.report.charts.panels import (
-    category_axis,
-    each_once,
-    panel_curve,
-    series_looks,
-    shown_legends,
-    value_axis,
-    zero_or_none,
-)
 from benchwright.report.charts.plan import (
     PlotPlan,
+    category_axis,
     category_positions,
     category_ticks,
+    each_once,
     legend_of,
+    panel_curve,
     plot_error,
     plot_point,
     plot_series,
     positions_of_tests,
+    series_looks,
+    shown_legends,
+    value_axis,
+    zero_or_none,
 )
 from benchwright.report.charts.plot_data import PlotData, PlotPoint, PlotSeries
 from benchwright.report.charts.sheet import AxisTick, CurveForm, Panel, PanelAxis, PanelCurve

@@ -14,8 +14,7 @@ from benchwright.core.results import Finding
 from benchwright.core.text import more_text
 from benchwright.findings.codes import make_finding
 from benchwright.report.charts import bars, distribution, ratio
-from benchwright.report.charts.panels import by_components, stacked_sheet
-from benchwright.report.charts.plan import ChartRequest, PlotPlan
+from benchwright.report.charts.plan import ChartRequest, PlotPlan, by_components, stacked_sheet
 from benchwright.report.charts.plot_data import (
     PlotData,
     PlotMode,

@@ -24,24 +24,22 @@ from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
 from benchwright.core.text import plural
 from benchwright.findings.result import TestResult
-from benchwright.report.charts.panels import (
+from benchwright.report.charts.plan import (
     BLACK,
+    PlotPlan,
     by_component,
     category_axis,
+    category_ticks,
     component_label,
     panel_curve,
-    series_looks,
-    stacked_sheet,
-    value_axis,
-    zero_or_none,
-)
-from benchwright.report.charts.plan import (
-    PlotPlan,
-    category_ticks,
     plot_error,
     plot_point,
     plot_series,
     positions_of_tests,
+    series_looks,
+    stacked_sheet,
+    value_axis,
+    zero_or_none,
 )
 from benchwright.report.charts.plot_data import (
     ABSENT,

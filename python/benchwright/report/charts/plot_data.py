@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.results import Finding
+from benchwright.core.text_table import csv_of_rows
 from benchwright.report.charts.sheet import AxisTick
 from benchwright.report.charts.trials import ShownTrial
 from benchwright.report.documents import FileEntry, FindingEntry, entries

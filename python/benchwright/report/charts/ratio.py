@@ -10,19 +10,17 @@ import msgspec
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate
 from benchwright.findings.result import TestResult
-from benchwright.report.charts.panels import (
-    category_axis,
-    each_once,
-    panel_curve,
-    shown_legends,
-    value_axis,
-)
 from benchwright.report.charts.plan import (
     PlotPlan,
+    category_axis,
     category_positions,
+    each_once,
     legend_of,
+    panel_curve,
     plot_error,
     plot_series,
+    shown_legends,
+    value_axis,
 )
 from benchwright.report.charts.plot_data import ABSENT, PlotData, PlotPoint, PlotSeries
 from benchwright.report.charts.sheet import AxisTick, CurveForm, LevelLine, Panel

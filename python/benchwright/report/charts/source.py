@@ -17,7 +17,7 @@ from benchwright.stats.metric_rules import MetricRules
 
 # -- The tests of each NAME on the command line -----------------------------------------
 #
-# Columns exclude failed and void trials. Non-goal: finding files (`results/plot_inputs.py`).
+# Columns exclude failed and void trials. Non-goal: finding files (`results/inputs.py`).
 
 SUFFIXES = (".res", ".csv", ".txt", ".time", ".log")
 

@@ -4,7 +4,7 @@ Purpose: which resource was busy when, at one glance. Decision: utilisation in t
 USE method, a share of the capacity, so that all rows have one scale; a resource without a known
 capacity (a virtual network, a cgroup without a limit) has no row. The row's name has the
 highest share, so that the colour is not the only sign. The input is a `ResourceUse` for each
-interval: of trials, or of slices of a stored series (`watch.reduction`). Pure.
+interval: of trials, or of slices of a stored series (`watch.sampler`). Pure.
 Source: Systems Performance, 2.5.9 (the USE method) and 2.10.3 (heat maps).
 """
 

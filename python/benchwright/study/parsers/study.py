@@ -15,15 +15,13 @@ import msgspec
 
 from benchwright.core.errors import argument_error
 from benchwright.feature import session_kind
-from benchwright.findings.observed import observed_files
-from benchwright.findings.result import TestResult
+from benchwright.findings.result import TestResult, observed_files
 from benchwright.study.catalogue import sessions_now
 from benchwright.study.contents import TestContents, first_machine, stored_baseline, tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.parts import hosts_of_tests
-from benchwright.study.selection import split_selector
+from benchwright.study.selection import hosts_of_tests, split_selector
 
 
 class _StudyParser:

@@ -29,11 +29,11 @@ from benchwright.features.exchange.export.view import (
     moment,
     without_unit,
 )
-from benchwright.features.load.junit import limit_cases
+from benchwright.features.load.document import limit_cases
 from benchwright.report.answer import concerned_text
 from benchwright.report.comparison import gate_sentence, null_sentence, sentence, verdict_word
+from benchwright.report.documents import finding_lines
 from benchwright.report.junit import add_child, comparison_suite, junit_text, suite_of, xml_text
-from benchwright.report.parts import finding_lines
 from benchwright.views.stats import markdown_code, markdown_table, markdown_text
 from benchwright.views.terminal import table_rows
 from benchwright.views.tests import answers_table

@@ -30,7 +30,7 @@ from benchwright.features.exchange.export.view import (
     tests_of,
 )
 from benchwright.features.load.engine_values import merged
-from benchwright.features.load.hdr_histogram import Histogram, decode_histogram
+from benchwright.features.load.response_times import Histogram, decode_histogram
 from benchwright.features.load.types import EngineResult, TimeDistribution
 
 _NS_PER_MS = 1e6

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from benchwright.core.csv_rows import csv_of_rows
 from benchwright.core.text import number_text, percent_text
+from benchwright.core.text_table import csv_of_rows
 from benchwright.core.untrusted import one_line
 from benchwright.features.exchange.export.view import (
     Exported,

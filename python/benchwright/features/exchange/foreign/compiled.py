@@ -32,20 +32,22 @@ from benchwright.features.exchange.foreign.json_file import (
     load_json,
     parse_json,
 )
-from benchwright.features.exchange.foreign.machines import CPUS, facts_of, stated_machine
 from benchwright.features.exchange.foreign.python_tools import blocks_of, moment_ns
 from benchwright.features.exchange.foreign.units import (
+    CPUS,
     ELAPSED,
     THROUGHPUT,
     BaseUnit,
     base_unit,
+    facts_of,
     free_name,
     scaled,
     spec_of,
     stated,
+    stated_machine,
 )
 from benchwright.findings.result import FileOrigin, TestResult
-from benchwright.study.parsers.content import content_lines
+from benchwright.study.parsers.api import content_lines
 
 # -- Java: JMH ---------------------------------------------------------------------------
 #

@@ -22,15 +22,16 @@ from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Summary
 from benchwright.features.exchange.foreign.json_file import DamagedJson, parse_json
-from benchwright.features.exchange.foreign.machines import CPU, stated_machine
 from benchwright.features.exchange.foreign.python_tools import moment_ns
 from benchwright.features.exchange.foreign.units import (
+    CPU,
     ELAPSED,
     THROUGHPUT,
     base_unit,
     free_name,
     spec_of,
     stated,
+    stated_machine,
 )
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import ParseErrors, parse_finite, read_mixed_text

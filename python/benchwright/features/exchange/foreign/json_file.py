@@ -23,8 +23,13 @@ import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.findings.result import TestResult
-from benchwright.study.parsers.api import NotRead, negative_times, numbered, read_mixed_text
-from benchwright.study.parsers.content import MOST_BYTES
+from benchwright.study.parsers.api import (
+    MOST_BYTES,
+    NotRead,
+    negative_times,
+    numbered,
+    read_mixed_text,
+)
 
 _MOST_REPORTED = 20
 _MOST_DIGITS = 18

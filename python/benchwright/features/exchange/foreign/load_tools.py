@@ -31,8 +31,7 @@ from benchwright.features.exchange.foreign.json_file import (
 from benchwright.features.exchange.foreign.python_tools import epoch_ns, moment_ns
 from benchwright.features.exchange.foreign.units import scaled, spec_of
 from benchwright.findings.result import FileOrigin, TestResult
-from benchwright.study.parsers.api import read_mixed_text
-from benchwright.study.parsers.content import content_lines
+from benchwright.study.parsers.api import content_lines, read_mixed_text
 
 
 class _RunValues:

@@ -31,14 +31,17 @@ from benchwright.features.exchange.foreign.json_file import (
     load_json,
     may_be_json,
 )
-from benchwright.features.exchange.foreign.machines import CPU, CPUS, facts_of, stated_machine
 from benchwright.features.exchange.foreign.units import (
+    CPU,
+    CPUS,
     ELAPSED,
     BaseUnit,
     base_unit,
+    facts_of,
     scaled,
     spec_of,
     stated,
+    stated_machine,
 )
 from benchwright.findings.result import FileOrigin, TestResult
 

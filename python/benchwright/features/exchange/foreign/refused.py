@@ -16,7 +16,7 @@ import msgspec
 from benchwright.core.errors import InputError
 from benchwright.features.exchange.foreign.json_file import DamagedJson, input_error, load_json
 from benchwright.features.exchange.foreign.load_tools import FIO_MARK, FIO_TEXT
-from benchwright.study.parsers.content import read_content
+from benchwright.study.parsers.api import read_content
 
 
 class Refused(msgspec.Struct, frozen=True):

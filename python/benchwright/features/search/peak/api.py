@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from benchwright.api.calls import Word, call_bw, decoded, place_of, texts_of
+from benchwright.api.calls import Value, Word, call_bw, decoded, place_of, texts_of
 from benchwright.api.results import CallResult, session_html, session_text
-from benchwright.api.words import Value
 from benchwright.features.search.peak.report import PeakDocument
 from benchwright.report.documents import FindingEntry
 

@@ -16,7 +16,7 @@ import msgspec
 from benchwright.core.criterion import Criterion, criterion_name, criterion_text
 from benchwright.core.numeric import np
 from benchwright.core.text import duration_text, number_text, plural, rate_text
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies.evidence import is_void, limits_hold
 from benchwright.features.search.peak.report import PeakReport, peak_headline
 from benchwright.features.search.text import (

@@ -17,7 +17,7 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError, argument_error
 from benchwright.features.generators.command import MEAN, command_generator
 from benchwright.features.generators.output import parse_source
-from benchwright.features.load.trial import LoadTrial, Probe
+from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.keys import search_key
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.peak.policies.policy import Policy
@@ -41,8 +41,8 @@ from benchwright.features.search.types import (
     PeakStatus,
     SearchTrial,
 )
+from benchwright.inputs.mistakes import SourceFile
 from benchwright.inputs.option_reader import OptionReader
-from benchwright.inputs.source import SourceFile
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 

@@ -22,8 +22,9 @@ from benchwright.core.text import (
 )
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line
-from benchwright.features.load.trial import LoadEnding
+from benchwright.features.load.plan import LoadEnding
 from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
+from benchwright.features.search.explained import SearchReport
 from benchwright.features.search.peak.policies.check import check_text
 from benchwright.features.search.peak.policies.evidence import (
     in_asked_units,
@@ -31,7 +32,6 @@ from benchwright.features.search.peak.policies.evidence import (
     measured_bounds,
     tallies,
 )
-from benchwright.features.search.report import SearchReport
 from benchwright.features.search.text import (
     binding_criterion,
     claim_sentence,

@@ -37,8 +37,17 @@ from benchwright.features.search.view import (
 )
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.documents import FileEntry
-from benchwright.views.blocks import Column, Number, Picture, TableBlock, Tile
-from benchwright.views.figures import keyed, scale_of, share_number, table_of
+from benchwright.views.blocks import (
+    Column,
+    Number,
+    Picture,
+    TableBlock,
+    Tile,
+    keyed,
+    scale_of,
+    share_number,
+    table_of,
+)
 
 _CURVE_ROWS = 7
 _BAND = 0.95

@@ -12,7 +12,7 @@ from benchwright.core.criterion import Criterion
 from benchwright.core.errors import InputError, argument_error
 from benchwright.features.generators.command import CommandGenerator, command_generator
 from benchwright.features.generators.output import parse_source
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.options import RampRequest
 from benchwright.features.search.ramp.policy import next_ramp_step, why_unusable
 from benchwright.features.search.ramp.spec import THROUGHPUT, read_ramp
@@ -33,8 +33,8 @@ from benchwright.features.search.session import (
 from benchwright.features.search.spec import LoadPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE
 from benchwright.features.search.target_spec import spec_of
+from benchwright.inputs.mistakes import SourceFile
 from benchwright.inputs.option_reader import OptionReader
-from benchwright.inputs.source import SourceFile
 from benchwright.run.session import SessionVerdict
 from benchwright.study.journal import SessionInfo
 

@@ -15,8 +15,8 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
-from benchwright.features.load.trial import LoadEnding, LoadTrial
-from benchwright.features.search.ramp import tuning
+from benchwright.features.load.plan import LoadEnding, LoadTrial
+from benchwright.features.search.ramp import types
 from benchwright.features.search.ramp.scalability import PARAMETERS
 from benchwright.features.search.ramp.types import RampAxis, RampGoal, UslFit
 from benchwright.stats.arrays import FloatArray
@@ -78,14 +78,14 @@ def _steady_counts(trial: LoadTrial) -> tuple[FloatArray, int]:
     """Return the counts of the bins after the warm-up, and the number of bins removed."""
     counts = _whole_counts(trial)
     warm_up = mser_truncation(counts, inflation(counts))
-    cut = warm_up.removed if warm_up.p < tuning.WARM_UP_P else 0
+    cut = warm_up.removed if warm_up.p < types.WARM_UP_P else 0
     return counts[cut:], cut
 
 
 def _counts_of_arrivals(trial: LoadTrial) -> FloatArray:
     """Return the counts of the bins of a run that kept up; empty for any other run."""
     ended = trial.values.get(THROUGHPUT_KEY, _ended_rate(trial))
-    kept_up = ended is not None and ended >= tuning.KEPT_UP_SHARE * trial.offered_rate
+    kept_up = ended is not None and ended >= types.KEPT_UP_SHARE * trial.offered_rate
     return _whole_counts(trial) if kept_up else np.empty(0)
 
 
@@ -127,7 +127,7 @@ def _well_share(trial: LoadTrial) -> float:
 
 
 def _variance(counts: FloatArray) -> tuple[float | None, int]:
-    if counts.size < tuning.FEWEST_VARIANCE_BINS or not counts.mean() > 0:
+    if counts.size < types.FEWEST_VARIANCE_BINS or not counts.mean() > 0:
         return None, 0
     error = long_run_sdev(counts) / math.sqrt(counts.size)
     return (error / float(counts.mean())) ** 2, cosine_count(counts.size)
@@ -253,16 +253,16 @@ def noise_exponent(groups: Sequence[Sequence[TrialThroughput]]) -> float:
     ]
     degrees = np.array([len(values) - 1 for _, values in logs])
     squares = np.array([float(np.var(values)) * len(values) for _, values in logs])
-    if degrees.sum() < tuning.FEWEST_REPETITIONS or not squares.sum() > 0:
+    if degrees.sum() < types.FEWEST_REPETITIONS or not squares.sum() > 0:
         return 0.0
     places = np.log([level for level, _ in logs])
     places -= float(degrees @ places) / degrees.sum()
     tried = np.linspace(-4.0, 4.0, 321)
     misfits = degrees.sum() * np.log(np.exp(-np.outer(tried, places)) @ squares)
     unchanged = degrees.sum() * math.log(squares.sum())
-    if unchanged - misfits.min() < tuning.UNEQUAL_NOISE:
+    if unchanged - misfits.min() < types.UNEQUAL_NOISE:
         return 0.0
-    drawn = misfits + (tried / tuning.USUAL_EXPONENT) ** 2
+    drawn = misfits + (tried / types.USUAL_EXPONENT) ** 2
     return float(tried[int(np.argmin(drawn))])
 
 

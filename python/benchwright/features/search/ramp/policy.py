@@ -21,8 +21,8 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.text import percent_text, plural
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
-from benchwright.features.search.ramp import tuning
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe, rounded_rate
+from benchwright.features.search.ramp import types
 from benchwright.features.search.ramp.levels import (
     Climb,
     RampLevel,
@@ -136,11 +136,11 @@ def _budget(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
 
 
 def _failure(goal: RampGoal, history: Sequence[LoadTrial]) -> RampEnding | None:
-    last = history[-tuning.MOST_FAILURES :]
-    if len(last) == tuning.MOST_FAILURES and all(
+    last = history[-types.MOST_FAILURES :]
+    if len(last) == types.MOST_FAILURES and all(
         trial.ending is LoadEnding.FAILED and trial.rate == last[0].rate for trial in last
     ):
-        detail = f"{tuning.MOST_FAILURES} trials failed at {last[0].rate:g}: {last[-1].failure}"
+        detail = f"{types.MOST_FAILURES} trials failed at {last[0].rate:g}: {last[-1].failure}"
         return RampEnding(RampStatus.FAILED, detail)
     if last[-1].ending is LoadEnding.FAILED:
         return None

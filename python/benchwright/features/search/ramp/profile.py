@@ -11,8 +11,8 @@ from benchwright.core.numeric import np
 from benchwright.core.results import Figure, Finding, states
 from benchwright.core.text import p_text, percent_text
 from benchwright.features.generators.findings import mark_findings
-from benchwright.features.load.trial import LoadEnding, LoadTrial
-from benchwright.features.search.ramp import tuning
+from benchwright.features.load.plan import LoadEnding, LoadTrial
+from benchwright.features.search.ramp import types
 from benchwright.features.search.ramp.levels import (
     Climb,
     RampLevel,
@@ -61,7 +61,7 @@ def result_of(goal: RampGoal, history: Sequence[LoadTrial], end: RampEnding) -> 
     climb = climb_of(levels, goal) if levels else None
     fell = climb is not None and falls(climb.best, levels[-1], goal)
     # Between single runs a fall may be chance: the noise between runs is not known.
-    shown = None if fell and _repetitions(levels) < tuning.FEWEST_REPETITIONS else fell
+    shown = None if fell and _repetitions(levels) < types.FEWEST_REPETITIONS else fell
     fitted, absent = _fit(goal, measured.fitted, fell=shown)
     outcome = RampOutcome(
         goal=goal,
@@ -328,7 +328,7 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
             "the measured curve bends as the law cannot: it would need a negative sigma or kappa"
         )
         yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
-    elif fit.misfit_p is not None and fit.misfit_p < tuning.LACK_OF_FIT_P:
+    elif fit.misfit_p is not None and fit.misfit_p < types.LACK_OF_FIT_P:
         yield make_finding("usl-misfit", RAMP_SUBJECT, states(p=fit.misfit_p))
     if fit.preferred is not ScalabilityModel.USL:
         confidence = percent_text(fit.kappa.confidence, 10)
@@ -345,9 +345,9 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
 
 def _change_findings(outcome: RampOutcome) -> Iterator[Finding]:
     change = outcome.change
-    if change is None or not change.p < tuning.DRIFT_P:
+    if change is None or not change.p < types.DRIFT_P:
         return
-    if max(change.scatter, abs(change.share)) < tuning.RELEVANT_CHANGE:
+    if max(change.scatter, abs(change.share)) < types.RELEVANT_CHANGE:
         return
     shown = states(
         "repeats" if outcome.goal.repeats > 1 else "control",
@@ -368,7 +368,7 @@ def _noise_findings(outcome: RampOutcome) -> Iterator[Finding]:
         yield make_finding("throughput-noise-unknown", RAMP_SUBJECT, evidence)
         return
     again = _repetitions(levels)
-    if levels and again < tuning.FEWEST_REPETITIONS:
+    if levels and again < types.FEWEST_REPETITIONS:
         once = "each level was run once: intervals contain only the noise within a run"
         shown = states(trials=again + len(levels), again=again)
         yield make_finding("single-runs", RAMP_SUBJECT, shown if again else once)

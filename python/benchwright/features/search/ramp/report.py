@@ -14,8 +14,9 @@ from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import duration_text, number_text, percent_text, plural, rate_text
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line
-from benchwright.features.load.trial import LoadEnding
+from benchwright.features.load.plan import LoadEnding
 from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
+from benchwright.features.search.explained import SearchReport
 from benchwright.features.search.ramp.types import (
     BandPoint,
     PreferredLaw,
@@ -27,7 +28,6 @@ from benchwright.features.search.ramp.types import (
     ScalabilityModel,
     UslFit,
 )
-from benchwright.features.search.report import SearchReport
 from benchwright.features.search.text import load_value_text, sample_text, spent_text
 from benchwright.features.search.types import SearchTrial
 from benchwright.report.documents import (

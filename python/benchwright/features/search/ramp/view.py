@@ -11,8 +11,7 @@ from benchwright.core.results import Estimate
 from benchwright.core.text import percent_text, plural
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import visible
-from benchwright.features.search.documents import StoredSearch
-from benchwright.features.search.profiles import answer_load
+from benchwright.features.search.documents import StoredSearch, answer_load
 from benchwright.features.search.ramp.profile import band_of
 from benchwright.features.search.ramp.report import (
     RampReport,
@@ -44,9 +43,12 @@ from benchwright.features.search.view import (
 )
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.documents import FileEntry
-from benchwright.views.blocks import Column, Picture, TableBlock, Tile
-from benchwright.views.figures import (
+from benchwright.views.blocks import (
+    Column,
+    Picture,
     Scale,
+    TableBlock,
+    Tile,
     count_column,
     estimate_number,
     keyed,

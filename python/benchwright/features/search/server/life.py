@@ -17,7 +17,6 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.processes import Process, ProcessIdentity
-from benchwright.features.search.command_text import CommandText
 from benchwright.features.search.server.commands import (
     TAIL_BYTES,
     Launcher,
@@ -27,9 +26,14 @@ from benchwright.features.search.server.commands import (
     ServerFailure,
     log_tail,
 )
-from benchwright.features.search.server.cpus import Groups
-from benchwright.features.search.server.host import ServerHost, ThisMachine
-from benchwright.features.search.spec import CommandReady, HttpReady, ServerPlan, TcpReady
+from benchwright.features.search.server.cpus import Groups, ServerHost, ThisMachine
+from benchwright.features.search.spec import (
+    CommandReady,
+    CommandText,
+    HttpReady,
+    ServerPlan,
+    TcpReady,
+)
 from benchwright.features.search.spec_toml import parse_address
 
 # -- Checks whether a server is ready, by TCP or HTTP ----------------------------------

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from benchwright.core.errors import BenchError
 from benchwright.core.results import Finding
-from benchwright.features.quiet.findings import restore_findings
 from benchwright.features.quiet.hold import Quieted, QuietRequest, discard
 from benchwright.features.quiet.host import Host, SettingRefused
 from benchwright.features.quiet.log_path import server_directory
+from benchwright.features.quiet.report import restore_findings
 from benchwright.features.quiet.server_resources import (
     GROUP_PREFIX,
     MOUNTS_PREFIX,
@@ -33,13 +33,13 @@ from benchwright.features.quiet.server_resources import (
     set_sync,
     write_back,
 )
-from benchwright.features.quiet.server_resources_types import (
+from benchwright.features.quiet.transaction import plans
+from benchwright.features.quiet.types import (
     ServerDisks,
     ServerResources,
     ServerSetup,
     names_of_disks,
 )
-from benchwright.features.quiet.transaction import plans
 
 _OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 """In memory.events of cgroup v2 and memory.oom_control of v1."""

@@ -18,8 +18,8 @@ import msgspec
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.errors import BenchError, Diagnostic, InputError, Interrupted
+from benchwright.core.hosts import GangClients, RemoteSettings
 from benchwright.core.plan import Pairs
-from benchwright.core.remote import GangClients, RemoteSettings
 from benchwright.core.results import Finding
 from benchwright.core.text import plural
 from benchwright.features.generators.adapter import Generator
@@ -29,7 +29,7 @@ from benchwright.features.generators.run import (
     generator_request,
     run_generator,
 )
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.engine_generator import (
     EngineGenerator,

@@ -23,12 +23,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from benchwright.core.numeric import np
-from benchwright.features.search.surface.deadline import (
-    GangTimes,
-    TimeLeft,
-    time_beside_s,
-    time_share,
-)
 from benchwright.features.search.surface.design import (
     chosen_sample,
     distance_to,
@@ -36,6 +30,7 @@ from benchwright.features.search.surface.design import (
     sample_wanted,
     within_share,
 )
+from benchwright.features.search.surface.spec import GangTimes, TimeLeft, time_beside_s, time_share
 from benchwright.features.search.surface.types import (
     GangNames,
     Sample,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from benchwright.cli.added_options import add_features_options, added_to
 from benchwright.cli.parser import add_command
-from benchwright.cli.shared_options import drawn_seed
+from benchwright.cli.shared_options import add_features_options, added_to, drawn_seed
 from benchwright.core.errors import argument_error
 from benchwright.features.search.command_line import (
     NEW_SESSION,

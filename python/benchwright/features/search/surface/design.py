@@ -25,9 +25,9 @@ from benchwright.features.search.surface.coding import (
     points_of,
     terms_for,
 )
-from benchwright.features.search.surface.deadline import TimeLeft, TimeShare
 from benchwright.features.search.surface.gangs import responses_of
 from benchwright.features.search.surface.gaussian_process import even_points, fit_process
+from benchwright.features.search.surface.spec import TimeLeft, TimeShare
 from benchwright.features.search.surface.types import (
     DesignKind,
     Factor,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from benchwright.core.errors import InputError
-from benchwright.core.remote import GangClients
+from benchwright.core.hosts import GangClients
 from benchwright.core.text import plural
 from benchwright.features.search.keys import deadline_key, search_key, wanted_key
 from benchwright.features.search.load_watcher import LoadWatcher
@@ -44,9 +44,8 @@ from benchwright.features.search.session import (
 from benchwright.features.search.spec import samples_to_check
 from benchwright.features.search.spec_toml import client_mistakes, read_spec
 from benchwright.features.search.surface.batch import next_search, results_needed, searches_of
-from benchwright.features.search.surface.deadline import TimeLeft, budget_within_s
 from benchwright.features.search.surface.result import surface_of
-from benchwright.features.search.surface.spec import read_surface
+from benchwright.features.search.surface.spec import TimeLeft, budget_within_s, read_surface
 from benchwright.features.search.surface.types import (
     GangNames,
     SampleRequest,
@@ -59,7 +58,7 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.findings import recorded_findings
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.parts import MeasuredPart, measured_parts
+from benchwright.study.selection import MeasuredPart, measured_parts
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionSite

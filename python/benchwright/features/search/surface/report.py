@@ -13,7 +13,7 @@ from benchwright.core.text import duration_text, number_text, percent_text, plur
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line
 from benchwright.features.search.documents import SearchHead, StoredSearch
-from benchwright.features.search.report import SearchReport
+from benchwright.features.search.explained import SearchReport
 from benchwright.features.search.surface.model import has_interval
 from benchwright.features.search.surface.types import (
     CrossValidation,

@@ -22,15 +22,16 @@ from benchwright.features.search.surface.design import missing_samples
 from benchwright.features.search.surface.gangs import gang_effects, responses_of
 from benchwright.features.search.surface.gaussian_process import fit_process
 from benchwright.features.search.surface.model import (
+    Polynomial,
     SurfaceModel,
     bands,
     cross_validated,
     expected_error,
+    fit_polynomial,
     has_interval,
     with_peak,
     with_value,
 )
-from benchwright.features.search.surface.polynomial import Polynomial, fit_polynomial
 from benchwright.features.search.surface.types import (
     DesignKind,
     Factor,

@@ -15,7 +15,7 @@ EVEN_POINTS_PER_SAMPLE = 64
 RATE_DIGITS = 5
 """Significant digits of a start rate."""
 
-# -- the time until a deadline (deadline.py) -------------------------------------------
+# -- the time until a deadline (spec.py) -------------------------------------------
 
 SEARCH_TRIALS = 4
 """Fewest trials for which a search is begun: the climb, and one or two trials near the peak."""
@@ -70,7 +70,7 @@ EXCHANGE_TRIES = 30
 LEAST_DETERMINANT_RATIO = 1e-12
 """Minimum ratio of the determinants of an exchange: below it, the new design is singular."""
 
-# -- noise and models (model.py, polynomial.py, gaussian_process.py) -------------------
+# -- noise and models (model.py, gaussian_process.py) -------------------
 
 LEAST_RELATIVE_SD = 1e-3
 """Minimum standard deviation of a peak's logarithm: no rate is known better than to 0.1 %."""

@@ -51,8 +51,12 @@ from benchwright.features.search.view import (
 )
 from benchwright.report.charts.sheet import Sheet
 from benchwright.report.documents import FileEntry
-from benchwright.views.blocks import Column, Number, Picture, TableBlock, Tile
-from benchwright.views.figures import (
+from benchwright.views.blocks import (
+    Column,
+    Number,
+    Picture,
+    TableBlock,
+    Tile,
     as_sentence,
     count_column,
     count_number,

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from benchwright.features.load.trial import LoadTrial
+from benchwright.features.load.plan import LoadTrial
 
 CachedValue = TypeVar("CachedValue")
 

@@ -18,7 +18,7 @@ import msgspec
 from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
 from benchwright.core.numeric import np
 from benchwright.core.text import list_text, number_text, rate_text
-from benchwright.features.load.trial import LoadTrial
+from benchwright.features.load.plan import LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone_posterior import MonotoneRun
 from benchwright.features.search.types import RateTally

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from benchwright.core.criterion import criterion_name
 from benchwright.core.results import Figure, Finding, FindingFigures, states
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import SEARCH_SUBJECT, limits_hold, tallies
 from benchwright.features.search.peak.policies.monotone_posterior import (

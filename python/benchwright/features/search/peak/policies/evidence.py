@@ -17,10 +17,10 @@ import msgspec
 from benchwright.core.criterion import Criterion
 from benchwright.core.results import Estimate
 from benchwright.features.generators.findings import count_unit, in_asked_unit
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
-from benchwright.features.search.peak.policies.units import limit_s, share_of_limit
+from benchwright.features.search.peak.policies.policy import limit_s, share_of_limit
 from benchwright.features.search.types import ClaimResult, PeakStatus, RateTally, rounded_bound
 
 SEARCH_SUBJECT = "search"
@@ -76,7 +76,7 @@ def limits_hold(criteria: Sequence[Criterion], trial: LoadTrial) -> bool:
 
 def is_void(criteria: Sequence[Criterion], trial: LoadTrial) -> bool:
     """Return whether a trial exceeds its limits perhaps only because the generator was late
-    (lateness.py).
+    (trials.py).
 
     That is so for each of them if it would have held without the lateness; or if the lateness is
     much of the limit and the rest is not far beyond it, because the operations that waited for the

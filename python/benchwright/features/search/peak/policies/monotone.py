@@ -23,7 +23,7 @@ import msgspec
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Figure, FindingFigures, states
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.check import (
     CheckSide,

@@ -26,11 +26,12 @@ import msgspec
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np
-from benchwright.features.load.trial import LoadEnding, LoadTrial
+from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.cache import TrialCache
 from benchwright.features.search.peak.policies.evidence import counted_rate
 from benchwright.features.search.peak.policies.pauses import pause_period_s
+from benchwright.features.search.peak.policies.policy import share_of_limit
 from benchwright.features.search.peak.policies.reading import (
     UNKNOWN_NOISE,
     RunNoise,
@@ -38,7 +39,6 @@ from benchwright.features.search.peak.policies.reading import (
     run_noise,
 )
 from benchwright.features.search.peak.policies.trials import lowest_failed
-from benchwright.features.search.peak.policies.units import share_of_limit
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal
 from benchwright.stats.arrays import FloatArray
 

@@ -23,10 +23,9 @@ import msgspec
 from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
 from benchwright.core.results import Estimate, Figure, Finding, states
 from benchwright.core.text import percent_text, plural
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies.evidence import SEARCH_SUBJECT, counted_rate
-from benchwright.features.search.peak.policies.policy import within_bounds
-from benchwright.features.search.peak.policies.units import share_of_limit
+from benchwright.features.search.peak.policies.policy import share_of_limit, within_bounds
 from benchwright.features.search.types import (
     ClaimKind,
     ClaimResult,

@@ -19,9 +19,8 @@ import msgspec
 from benchwright.core.criterion import Criterion, criterion_name, criterion_value_text
 from benchwright.core.results import Figure, Finding, Severity, states
 from benchwright.core.text import plural, rate_text
-from benchwright.features.generators.findings import OPERATIONS_MISSING, REFUSALS_UNSEEN
-from benchwright.features.generators.marked_trials import LATE_MARK
-from benchwright.features.load.trial import LoadEnding, LoadTrial, Probe, rounded_rate
+from benchwright.features.generators.findings import LATE_MARK, OPERATIONS_MISSING, REFUSALS_UNSEEN
+from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe, rounded_rate
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import (
     SEARCH_SUBJECT,
@@ -33,7 +32,6 @@ from benchwright.features.search.peak.policies.evidence import (
     tallies,
     weighed,
 )
-from benchwright.features.search.peak.policies.lateness import late_findings, late_of_limit_text
 from benchwright.features.search.peak.policies.policy import (
     Policy,
     highest_rate,
@@ -42,6 +40,8 @@ from benchwright.features.search.peak.policies.policy import (
 )
 from benchwright.features.search.peak.policies.trials import (
     ResolvedHistory,
+    late_findings,
+    late_of_limit_text,
     resolve_failures,
     trial_findings,
 )

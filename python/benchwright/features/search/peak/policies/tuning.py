@@ -82,7 +82,7 @@ operations have at most this ratio."""
 GUESS_SHARE = 0.75
 """The first rate, as a share of what the closed loop completed: it has no bursts of arrivals."""
 
-# -- trials that a late generator spoilt (lateness.py) ---------------------------------
+# -- trials that a late generator spoilt (trials.py) ---------------------------------
 
 VOID_BEYOND = 3.0
 """A trial whose generator was late by much of the limit is void up to this multiple of the limit:

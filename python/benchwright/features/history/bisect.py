@@ -6,15 +6,24 @@ logarithmic scale, is the limit of a gate: a commit has the change if its interv
 the first commit, lies beyond the limit. Each comparison is a session of the study, and one that is
 complete there is not run again. Lost: `git bisect run`, which takes each outcome as certain, so one
 wrong verdict leads to a wrong commit.
+
+The result of a bisection of commits, as text and for JSON.
+
+Bisection of commits: which commit is measured next, given the outcomes so far.
+
+A pure function of the outcomes, so a bisection continues where it was stopped. A commit that cannot
+be built, or whose comparison is undecided, is left out and its neighbours are measured; if such
+commits are all that is left, the answer is the range that they span.
 """
 
 from __future__ import annotations
 
 import argparse
+import enum
 import hashlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,14 +40,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.errors import BenchError, Interrupted, argument_error
 from benchwright.core.quantity import MOST_CHANGE, finite
-from benchwright.core.text import plural
-from benchwright.features.history.bisect_report import BisectDocument, BisectedCommit, bisect_lines
-from benchwright.features.history.bisection import (
-    BisectAnswer,
-    CommitOutcome,
-    next_commit,
-    steps_left,
-)
+from benchwright.core.text import number_text, plural
 from benchwright.features.history.options import COMPARING, CommitOptions
 from benchwright.inputs.options import request_from
 from benchwright.report.documents import encode
@@ -50,6 +52,148 @@ from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest
 from benchwright.suite.rules import parse_metric
+from benchwright.views.blocks import Column, Words, keyed, table_of
+from benchwright.views.terminal import table_text
+
+
+class CommitOutcome(enum.StrEnum):
+    """What the comparison of a commit with the first one showed."""
+
+    OLD = "old"
+    """It does not have the change."""
+    NEW = "new"
+    """It has the change."""
+    UNDECIDED = "undecided"
+    BROKEN = "broken"
+    """It could not be built, or its command failed."""
+
+
+class BisectAnswer(msgspec.Struct, frozen=True):
+    """The commits of which one made the change: indices `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the commit is known."""
+        return self.first == self.last
+
+
+def next_commit(count: int, known: Mapping[int, CommitOutcome]) -> int | BisectAnswer:
+    """Return the index of the commit to measure next, or the answer.
+
+    `count`: the number of commits, at least 2, in order; the first does not have the change, the
+    last has it. `known`: outcomes of other commits by index.
+    """
+    assert count >= 2
+    new = min((at for at, one in known.items() if one is CommitOutcome.NEW), default=0)
+    last = new or count - 1
+    old = [at for at, one in known.items() if one is CommitOutcome.OLD and at < last]
+    first = max(old, default=0)
+    unknown = [at for at in range(first + 1, last) if at not in known]
+    if not unknown:
+        return BisectAnswer(first + 1, last)
+    middle = (first + last) / 2
+    return min(unknown, key=lambda at: (abs(at - middle), at))
+
+
+def steps_left(count: int, known: Mapping[int, CommitOutcome]) -> int:
+    """Return the number of comparisons that a bisection needs if each decides."""
+    found = dict(known)
+    steps = 0
+    while isinstance(at := next_commit(count, found), int):
+        found[at] = CommitOutcome.OLD
+        steps += 1
+    return steps
+
+
+class BisectedCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit that was compared with the first one."""
+
+    commit: str
+    """Its full name."""
+    subject: str
+    """The first line of its message."""
+    outcome: CommitOutcome
+    session: int | None
+    """The session of the study that compared it; None if it could not be built."""
+    ratio: float | None
+    """Of the metric, to that of the first commit."""
+    low: float | None
+    high: float | None
+    detail: str = ""
+    """Why it is broken or undecided."""
+
+
+class BisectDocument(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/bisect/1"
+):
+    """The result of a bisection of commits."""
+
+    study: str
+    metric: str
+    old: str
+    """The first commit, which does not have the change."""
+    new: str
+    """The last one."""
+    change: BisectedCommit
+    """The last commit against the first."""
+    limit: float | None
+    """Ratio beyond which a commit has the change: half of it, on a logarithmic scale; null if the
+    last commit does not differ."""
+    candidates: tuple[BisectedCommit, ...]
+    """The commit that made the change; several if it is not known which; none without a change."""
+    steps: tuple[BisectedCommit, ...]
+    """The commits that were compared, in this order."""
+    exit_status: int
+
+
+def bisect_lines(found: BisectDocument) -> Iterator[str]:
+    """Yield the answer as a sentence, the commits that it leaves, and the table of the steps."""
+    change = found.change
+    if found.limit is None:
+        verdict = "does not differ from" if found.exit_status == 0 else "against"
+        how = f"{found.metric}: {_ratio(change)}"
+        why = f"; undecided: {change.detail}" if found.exit_status else ""
+        yield f"{found.new[:12]} {verdict} {found.old[:12]} ({how}){why}"
+        return
+    whole = f"{found.new[:12]} against {found.old[:12]}: {_ratio(change)}"
+    if len(found.candidates) == 1:
+        (made,) = found.candidates
+        size = f"{_ratio(made)} times that of {found.old[:12]}"
+        yield f"{made.commit[:12]} changed {found.metric} to {size}: {made.subject}"
+        if made.commit != found.new:
+            yield f"  {whole}"
+    else:
+        yield f"one of {len(found.candidates)} commits changed {found.metric}:"
+        for one in found.candidates:
+            yield f"  {one.commit[:12]} {one.subject}"
+        yield f"  {whole}"
+    yield ""
+    table = table_of(
+        "steps",
+        "Commits",
+        keyed("step", found.steps),
+        (
+            (Column("Commit"), lambda _, one: Words(one.commit[:12])),
+            (Column("Outcome"), lambda _, one: Words(str(one.outcome))),
+            (Column("Ratio", numeric=True), lambda _, one: Words(_ratio(one))),
+            (Column("Subject"), lambda _, one: Words(one.subject)),
+        ),
+    )
+    yield from table_text(table)
+    yield f"old: below a ratio of {number_text(found.limit)}, new: above it" + (
+        "" if found.limit > 1 else " (reversed: the change is a decrease)"
+    )
+
+
+def _ratio(one: BisectedCommit) -> str:
+    if one.ratio is None or one.low is None or one.high is None:
+        return "-"
+    low, high = number_text(one.low), number_text(one.high)
+    return f"{number_text(one.ratio)} ({low} to {high})"
+
 
 _ENDED = ("complete", "undecided", "failed")
 """States of a session whose comparison is not run again."""
