@@ -68,8 +68,7 @@ impl SetRing {
         if call.descriptor < 0 {
             for other in [false, true] {
                 call.name(&self.set, other, &mut self.name);
-                // SAFETY: the slot is free.
-                unsafe { self.slots.set_name(slot, other, &self.name) };
+                self.slots.set_name(slot, other, &self.name);
             }
         }
         let offset = FileAddress::unpack(operation.offset).offset;

@@ -1,8 +1,8 @@
 //! The memory of operations in a ring: the calls in progress, and the names and attributes that the kernel reads and writes.
 //!
-//! While an operation is in flight the kernel has pointers into its slot, and the worker changes other slots. So no
-//! reference to a whole slot, or to all of them, ever exists: each slot is in an [`UnsafeCell`], of which only the
-//! part that belongs to the worker is borrowed. A fake kernel tries it under miri (`make soundness`).
+//! While an operation is in flight the kernel reads the names and writes the attributes of its slot, and the worker changes
+//! its call and other slots: only one field is borrowed at a time, and the attributes are in an [`UnsafeCell`]. A fake
+//! kernel tries it under miri (`make soundness`).
 
 use crate::file_set::call::{self, SetCall};
 use io_uring::types;
@@ -14,51 +14,39 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 pub(crate) const NAME_BYTES: usize = 12;
 
 struct Slot {
-    /// The kernel has no pointer to it.
     call: SetCall,
     /// The object's name, and the other one, with a NUL at the end.
     names: [[u8; NAME_BYTES]; 2],
-    attributes: MaybeUninit<libc::statx>,
+    attributes: UnsafeCell<MaybeUninit<libc::statx>>,
 }
 
 /// The slots; leaked unless they are freed, since operations may still be in flight at the end.
-pub(crate) struct Slots(ManuallyDrop<Box<[UnsafeCell<Slot>]>>);
+pub(crate) struct Slots(ManuallyDrop<Box<[Slot]>>);
 
 impl Slots {
     /// Returns the slots of `depth` operations.
     pub(crate) fn new(depth: u32) -> Self {
-        let slot = || Slot {
+        let slot = |_| Slot {
             call: call::NONE,
             names: [[0; NAME_BYTES]; 2],
-            attributes: MaybeUninit::zeroed(),
+            attributes: UnsafeCell::new(MaybeUninit::zeroed()),
         };
-        let slots = (0..depth).map(|_| UnsafeCell::new(slot()));
-        Self(ManuallyDrop::new(slots.collect()))
-    }
-
-    fn at(&self, slot: u32) -> *mut Slot {
-        self.0[slot as usize].get()
+        Self(ManuallyDrop::new((0..depth).map(slot).collect()))
     }
 
     /// Returns the call of a slot.
     pub(crate) fn call(&self, slot: u32) -> &SetCall {
-        // SAFETY: only the worker has access to the call, and changes it through `&mut self`.
-        unsafe { &(*self.at(slot)).call }
+        &self.0[slot as usize].call
     }
 
     /// Returns the call of a slot, to change it.
     pub(crate) fn call_mut(&mut self, slot: u32) -> &mut SetCall {
-        // SAFETY: as above.
-        unsafe { &mut (*self.at(slot)).call }
+        &mut self.0[slot as usize].call
     }
 
-    /// Sets a name of a slot, `other` or not; it is cut off after 11 bytes.
-    ///
-    /// # Safety
-    /// No operation of the slot is in flight.
-    pub(crate) unsafe fn set_name(&mut self, slot: u32, other: bool, name: &str) {
-        // SAFETY: the kernel does not read the names, by the contract.
-        let bytes = unsafe { &mut (*self.at(slot)).names[usize::from(other)] };
+    /// Sets a name of a slot, `other` or not; it is cut off after 11 bytes. No operation of the slot is in flight.
+    pub(crate) fn set_name(&mut self, slot: u32, other: bool, name: &str) {
+        let bytes = &mut self.0[slot as usize].names[usize::from(other)];
         let length = name.len().min(NAME_BYTES - 1);
         bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
         bytes[length] = 0;
@@ -66,14 +54,14 @@ impl Slots {
 
     /// Returns where the kernel reads a name of a slot.
     pub(crate) fn name(&self, slot: u32, other: bool) -> *const c_char {
-        // SAFETY: only an address is computed, inside the slot.
-        unsafe { (&raw const (*self.at(slot)).names[usize::from(other)]).cast() }
+        self.0[slot as usize].names[usize::from(other)]
+            .as_ptr()
+            .cast()
     }
 
     /// Returns where the kernel writes the attributes of a slot.
     pub(crate) fn attributes(&self, slot: u32) -> *mut types::statx {
-        // SAFETY: as above.
-        unsafe { (&raw mut (*self.at(slot)).attributes).cast() }
+        self.0[slot as usize].attributes.get().cast()
     }
 
     /// Frees the memory.
@@ -142,11 +130,8 @@ mod tests {
         for slot in (0..depth).cycle().take(16) {
             let name = format!("f{slot}");
             *slots.call_mut(slot) = call::NONE;
-            // SAFETY: each slot has ended before it is used again: two are in flight at most.
-            unsafe {
-                slots.set_name(slot, false, &name);
-                slots.set_name(slot, true, &name.replace('f', "r"));
-            }
+            slots.set_name(slot, false, &name);
+            slots.set_name(slot, true, &name.replace('f', "r"));
             let entry = Submitted {
                 slot,
                 names: [false, true].map(|other| slots.name(slot, other)),
