@@ -79,7 +79,7 @@ fn ours(plan: &Plan) -> Outcome<f64> {
     while begun.elapsed() < length {
         turn(&mut target, &mut ends)?;
         for end in ends.drain(..) {
-            assert_eq!(end.result, BLOCK as i32, "a read failed");
+            assert_eq!(end.result, BLOCK as i64, "a read failed");
             target.submit(end.slot, &next());
             ended += 1;
         }

@@ -400,7 +400,7 @@ impl Naive<'_> {
         }
         recording.record.intended(&flight.planned);
         recording.record.issued(&flight.planned, flight.issued);
-        recording.record.completed(flight, now, now, result);
+        recording.record.completed(flight, now, now, result.into());
     }
 
     /// Waits until `at`; false if the run is stopped before that.

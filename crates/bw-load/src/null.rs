@@ -117,7 +117,7 @@ impl<C: Clock + 'static> Target for Null<C> {
         } else {
             Nanos::ZERO
         };
-        let result = i32::try_from(operation.size).unwrap_or(i32::MAX);
+        let result = i64::from(operation.size);
         let unseen = Nanos::ZERO;
         self.pending.push_back((
             end,

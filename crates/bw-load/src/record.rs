@@ -333,7 +333,7 @@ impl WorkerRecord {
 
     /// Records the completion of an operation, seen at `now`; it had arrived at `arrived`.
     #[inline]
-    pub fn completed(&mut self, flight: &InFlight, now: Nanos, arrived: Nanos, result: i32) {
+    pub fn completed(&mut self, flight: &InFlight, now: Nanos, arrived: Nanos, result: i64) {
         let outcome = OperationOutcome {
             operation: flight.planned.operation,
             issued: flight.issued,

@@ -18,7 +18,7 @@ pub struct Reaped {
     /// The operation's slot.
     pub slot: u32,
     /// Bytes transferred, or a negative errno.
-    pub result: i32,
+    pub result: i64,
     /// How long it had ended before the target looked; zero where the target does not know.
     pub unseen: Nanos,
 }

@@ -18,6 +18,7 @@ use crate::queue::{
 use crate::record::WorkerRecord;
 use crate::target::{Background, Reaped, Target};
 use bw_model::{DROPPED, Nanos};
+use bw_record::recorder::narrow;
 use bw_schedule::filaments::{Completion, Emissions, Event, Filament, FilamentId};
 use std::io;
 use std::sync::Arc;
@@ -551,7 +552,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         let arrived = Nanos(self.now.0.saturating_sub(end.unseen.0));
         self.record.completed(flight, self.now, arrived, result);
         if flight.planned.operation.notify {
-            let event = completed(&flight.planned, self.now, result);
+            let event = completed(&flight.planned, self.now, narrow(result));
             if self.draining {
                 self.end_sequence(flight.planned.filament, event);
             } else {

@@ -129,17 +129,17 @@ impl Check {
 
     /// Returns the result of a complete response: the length of its body [bytes], or an error.
     #[must_use]
-    pub fn result(&self, status: u16, body_bytes: u64, matched: Matched) -> i32 {
+    pub fn result(&self, status: u16, body_bytes: u64, matched: Matched) -> i64 {
         if status >= FIRST_ERROR && !self.accepts_error(status) {
-            return -(HTTP_STATUS + i32::from(status));
+            return -i64::from(HTTP_STATUS + i32::from(status));
         }
         let passes = self.status.is_none_or(|expected| expected == status)
             && body_bytes >= self.min_bytes
             && (self.contains.as_ref()).is_none_or(|needle| needle.is_found(matched));
         if !passes {
-            return CHECK_FAILED;
+            return CHECK_FAILED.into();
         }
-        i32::try_from(body_bytes).unwrap_or(i32::MAX)
+        i64::try_from(body_bytes).unwrap_or(i64::MAX)
     }
 }
 
@@ -188,11 +188,14 @@ mod tests {
             recorded: None,
         };
         assert_eq!(check.result(201, 3, seen), 3);
-        assert_eq!(check.result(200, 3, seen), CHECK_FAILED);
-        assert_eq!(check.result(201, 2, seen), CHECK_FAILED);
-        assert_eq!(check.result(201, 3, Matched::default()), CHECK_FAILED);
+        assert_eq!(check.result(200, 3, seen), i64::from(CHECK_FAILED));
+        assert_eq!(check.result(201, 2, seen), i64::from(CHECK_FAILED));
+        assert_eq!(
+            check.result(201, 3, Matched::default()),
+            i64::from(CHECK_FAILED)
+        );
         assert_eq!(Check::default().result(302, 0, Matched::default()), 0);
-        assert_eq!(check.result(404, 3, seen), -(HTTP_STATUS + 404));
+        assert_eq!(check.result(404, 3, seen), i64::from(-(HTTP_STATUS + 404)));
         let expected = Check {
             status: Some(404),
             ..Check::default()
@@ -204,7 +207,10 @@ mod tests {
         };
         assert_eq!(recorded.result(404, 3, seen), 3);
         assert_eq!(recorded.result(200, 3, seen), 3);
-        assert_eq!(recorded.result(500, 3, seen), -(HTTP_STATUS + 500));
+        assert_eq!(
+            recorded.result(500, 3, seen),
+            i64::from(-(HTTP_STATUS + 500))
+        );
     }
 
     proptest! {

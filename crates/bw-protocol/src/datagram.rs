@@ -201,20 +201,20 @@ impl Datagrams {
     }
 
     /// Returns the result of an operation with this answer.
-    fn result(&self, size: u32, bytes: &[u8]) -> i32 {
+    fn result(&self, size: u32, bytes: &[u8]) -> i64 {
         match self.answer.bytes {
-            Some(length) if length != bytes.len() as u64 => return -libc::EPROTO,
+            Some(length) if length != bytes.len() as u64 => return (-libc::EPROTO).into(),
             None if self.payloads.is_empty()
                 && (bytes.len() != size as usize || !self.filler.is_echo(0, bytes)) =>
             {
-                return -libc::EBADMSG;
+                return (-libc::EBADMSG).into();
             }
             _ => {}
         }
         if !self.answer.expect.fits(bytes) {
-            return CHECK_FAILED;
+            return CHECK_FAILED.into();
         }
-        i32::try_from(bytes.len()).unwrap_or(i32::MAX)
+        bytes.len() as i64
     }
 }
 
@@ -303,7 +303,7 @@ impl Protocol for Datagrams {
     }
 
     fn closed(&self, session: &mut DatagramSession, ends: &mut Vec<End>) {
-        let result = -libc::ECONNRESET;
+        let result = i64::from(-libc::ECONNRESET);
         let pending = session.pending.take();
         ends.extend(pending.map(|Pending { slot, .. }| End { slot, result }));
     }
@@ -374,7 +374,8 @@ mod tests {
             assert_eq!(state, SessionState::Ready);
         }
         assert_eq!(session.pending.is_none(), !ends.is_empty());
-        ends.iter().map(|end| end.result).collect()
+        let results = ends.iter().map(|end| i32::try_from(end.result).unwrap());
+        results.collect()
     }
 
     #[test]

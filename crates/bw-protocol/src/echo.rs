@@ -89,7 +89,7 @@ impl EchoSession {
         if first.end > written || first.received < first.expected {
             return false;
         }
-        let result = i32::try_from(first.received).unwrap_or(i32::MAX);
+        let result = i64::try_from(first.received).unwrap_or(i64::MAX);
         let slot = first.slot;
         ends.push(End { slot, result });
         self.exchanges.pop_front();
@@ -181,7 +181,7 @@ impl Protocol for Echo {
     }
 
     fn closed(&self, session: &mut EchoSession, ends: &mut Vec<End>) {
-        let result = -libc::ECONNRESET;
+        let result = i64::from(-libc::ECONNRESET);
         let exchanges = session.exchanges.drain(..);
         ends.extend(exchanges.map(|Exchange { slot, .. }| End { slot, result }));
     }
@@ -306,7 +306,7 @@ mod tests {
                 prop_assert_eq!(state, SessionState::Ready);
                 rest = more;
             }
-            let expected: Vec<End> = (0..).zip(&sizes).map(|(slot, &size)| End { slot, result: size as i32 }).collect();
+            let expected: Vec<End> = (0..).zip(&sizes).map(|(slot, &size)| End { slot, result: size as i64 }).collect();
             prop_assert_eq!(ends, expected);
         }
     }

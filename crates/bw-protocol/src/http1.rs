@@ -164,7 +164,7 @@ pub struct Http1Session {
 
 impl Http1Session {
     /// Returns the result of a complete response to this request.
-    fn result(&self, request: &Request) -> i32 {
+    fn result(&self, request: &Request) -> i64 {
         let (status, body_bytes) = (self.response.status(), self.response.body_bytes());
         request.check.result(status, body_bytes, self.matched)
     }
@@ -177,7 +177,7 @@ impl Http1Session {
 
     /// Ends all requests in progress.
     fn end_all(&mut self, result: i32, ends: &mut Vec<End>) {
-        let pending = self.pending.drain(..);
+        let (result, pending) = (i64::from(result), self.pending.drain(..));
         ends.extend(pending.map(|Pending { slot, .. }| End { slot, result }));
     }
 

@@ -32,7 +32,7 @@ pub struct End {
     /// The operation's slot.
     pub slot: u32,
     /// Bytes transferred, or a negative errno (or what the protocol adds to those).
-    pub result: i32,
+    pub result: i64,
 }
 
 /// The result of an [`End`] whose operation the server is known not to have processed, because it announced that it

@@ -163,11 +163,11 @@ struct Pending {
 }
 
 impl Pending {
-    fn result(&self) -> i32 {
+    fn result(&self) -> i64 {
         match self.answer {
-            Answer::Failed(result) => result,
-            _ if self.statements > 0 => PROTOCOL_ERROR,
-            _ => i32::try_from(self.bytes).unwrap_or(i32::MAX),
+            Answer::Failed(result) => result.into(),
+            _ if self.statements > 0 => PROTOCOL_ERROR.into(),
+            _ => i64::try_from(self.bytes).unwrap_or(i64::MAX),
         }
     }
 }
@@ -229,7 +229,7 @@ impl PostgresSession {
 
     /// Ends all operations in progress.
     fn end_all(&mut self, result: i32, ends: &mut Vec<End>) {
-        let pending = self.pending.drain(..);
+        let (result, pending) = (i64::from(result), self.pending.drain(..));
         ends.extend(pending.map(|Pending { slot, .. }| End { slot, result }));
     }
 
@@ -242,6 +242,7 @@ impl PostgresSession {
         }) = self.pending.front().copied()
         {
             self.pending.pop_front();
+            let result = i64::from(result);
             ends.push(End { slot, result });
         }
         self.end_all(-libc::ECONNRESET, ends);
@@ -270,7 +271,7 @@ impl PostgresSession {
             // Ready, and in no transaction; not before it has the whole request.
             (b'Z', _) if first.end <= written && self.messages.body() == b"I" => {
                 let (slot, result) = (first.slot, first.result());
-                if result == PROTOCOL_ERROR {
+                if result == i64::from(PROTOCOL_ERROR) {
                     return wrong;
                 }
                 self.pending.pop_front();

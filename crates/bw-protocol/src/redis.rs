@@ -285,15 +285,15 @@ impl Redis {
     }
 
     /// Returns the result of an operation with this reply; counts a nil of a measured one.
-    fn result(&self, reply: &Reply, value: Value, is_measured: bool) -> i32 {
+    fn result(&self, reply: &Reply, value: Value, is_measured: bool) -> i64 {
         match value {
-            Value::Bytes(bytes) => i32::try_from(bytes).unwrap_or(i32::MAX),
+            Value::Bytes(bytes) => i64::try_from(bytes).unwrap_or(i64::MAX),
             Value::Nil => {
                 let count = self.nil_replies.get() + u64::from(is_measured);
                 self.nil_replies.set(count);
                 0
             }
-            Value::Error => redis_error(reply.word()),
+            Value::Error => redis_error(reply.word()).into(),
             Value::Push => 0,
         }
     }
@@ -396,7 +396,11 @@ impl Protocol for Redis {
             // A reply that comes before the whole command was written: the server has found an error in it, and what follows
             // would be read as another command.
             if out.written_bytes() < end {
-                let result = if result < 0 { result } else { -libc::EPROTO };
+                let result = if result < 0 {
+                    result
+                } else {
+                    (-libc::EPROTO).into()
+                };
                 ends.push(End { slot, result });
                 return SessionState::Failed(-libc::EPROTO);
             }
@@ -406,7 +410,7 @@ impl Protocol for Redis {
     }
 
     fn closed(&self, session: &mut RedisSession, ends: &mut Vec<End>) {
-        let result = -libc::ECONNRESET;
+        let result = i64::from(-libc::ECONNRESET);
         let pending = session.pending.drain(..);
         ends.extend(pending.map(|Pending { slot, .. }| End { slot, result }));
     }

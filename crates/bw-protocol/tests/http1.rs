@@ -50,6 +50,20 @@ fn requests_in_a_row_are_one_piece_and_answers_end_them_in_order() {
 }
 
 #[test]
+fn a_body_of_three_gigabytes_has_its_length() {
+    let mut connection = with_requests(1, 0, false);
+    connection.write();
+    let (piece, pieces) = (vec![b'x'; 4 << 20], 768_u64);
+    let bytes = piece.len() as u64 * pieces;
+    connection.receive(format!("HTTP/1.1 200 X\r\nContent-Length: {bytes}\r\n\r\n"));
+    for _ in 0..pieces {
+        connection.receive(&piece);
+    }
+    let results: Vec<_> = connection.ends.iter().map(|end| end.result).collect();
+    assert_eq!(results, [3 << 30]);
+}
+
+#[test]
 fn requests_behind_the_last_answer_of_a_connection_are_sent_again() {
     let mut connection = with_requests(3, 0, false);
     connection.write();
@@ -309,7 +323,11 @@ fn each_answer_is_checked_as_its_own_request_says() {
         for bytes in answers.chunks(piece) {
             assert_eq!(connection.receive(bytes), SessionState::Ready);
         }
-        let found: Vec<i32> = connection.ends.iter().map(|end| end.result).collect();
+        let found: Vec<i32> = connection
+            .results()
+            .into_iter()
+            .map(|(_, result)| result)
+            .collect();
         assert_eq!(found, results, "in pieces of {piece}");
         assert_eq!(connection.protocol.statuses(), Some([5, 1, 2, 2]));
     }

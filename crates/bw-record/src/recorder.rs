@@ -26,7 +26,7 @@ pub struct OperationOutcome {
     /// When it had arrived, as far as the target knows: at `completed`, or earlier.
     pub arrived: Nanos,
     /// Bytes transferred, or an error if negative (see [`crate::errno`]).
-    pub result: i32,
+    pub result: i64,
     /// If it had to wait for a free slot: when the generator came to it. From then on the delay is the target's.
     pub held_since: Option<Nanos>,
 }
@@ -82,12 +82,18 @@ impl OperationOutcome {
             completed: self.completed,
             offset: self.operation.row_offset(),
             size: self.operation.size,
-            result: self.result,
+            result: narrow(self.result),
             stream,
             device: worker,
             kind: self.operation.kind,
         }
     }
+}
+
+/// Returns a result as rows and filaments have it: an error as it is, 2 GiB or more as the largest number.
+#[must_use]
+pub fn narrow(result: i64) -> i32 {
+    i32::try_from(result).unwrap_or(i32::MAX)
 }
 
 /// The record of one kind of operation.
@@ -136,7 +142,7 @@ impl KindRecord {
             self.service.record(outcome.service());
             self.target.record(outcome.target_response());
         } else {
-            self.errors.count(outcome.result);
+            self.errors.count(narrow(outcome.result));
             self.failed.record(outcome.response());
         }
     }
@@ -340,7 +346,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn outcome(kind: u8, at: u64, waits: (u64, u64), result: i32) -> OperationOutcome {
+    fn outcome(kind: u8, at: u64, waits: (u64, u64), result: i64) -> OperationOutcome {
         let operation = Operation {
             at: Nanos(at),
             offset: 0,
@@ -358,6 +364,17 @@ mod tests {
             result,
             held_since: waits.0.is_multiple_of(3).then_some(Nanos(at + waits.0 / 3)),
         }
+    }
+
+    #[test]
+    fn results_above_two_gigabytes_are_added_whole() {
+        let mut recorder = Recorder::new();
+        for number in 0..3 {
+            recorder.record(&outcome(1, number, (0, 200), 3 << 30));
+        }
+        assert_eq!(recorder.all().bytes, 9 << 30);
+        assert_eq!(outcome(1, 0, (0, 1), 3 << 30).row(0, 0).result, i32::MAX);
+        assert_eq!(outcome(1, 0, (0, 1), -5).row(0, 0).result, -5);
     }
 
     #[test]
@@ -478,7 +495,12 @@ mod tests {
             -200..5000i32,
         );
         let one = one.prop_map(|(kind, at, (error, service), result)| {
-            outcome(kind, at.into(), (error.into(), service.into()), result)
+            outcome(
+                kind,
+                at.into(),
+                (error.into(), service.into()),
+                i64::from(result),
+            )
         });
         prop::collection::vec(one, 0..20)
     }

@@ -246,7 +246,7 @@ impl Target for ThreadsTarget {
             let result = self.shared.jobs[slot as usize].result.load(Relaxed);
             ends.push(Reaped {
                 slot,
-                result,
+                result: result.into(),
                 unseen: Nanos::ZERO,
             });
         }
@@ -312,7 +312,10 @@ mod tests {
         target.submit(0, &operation);
         assert!(!target.is_idle());
         target.reap(&mut ends).unwrap();
-        assert_eq!((ends[0].slot, ends[0].result), (0, -libc::EINVAL));
+        assert_eq!(
+            (ends[0].slot, ends[0].result),
+            (0, i64::from(-libc::EINVAL))
+        );
         assert!(target.is_idle());
     }
 

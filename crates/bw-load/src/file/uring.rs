@@ -243,7 +243,7 @@ impl UringTarget {
                     self.in_flight -= 1;
                     ends.push(Reaped {
                         slot,
-                        result,
+                        result: result.into(),
                         unseen: Nanos::ZERO,
                     });
                 }
@@ -295,9 +295,9 @@ impl Target for UringTarget {
     fn submit(&mut self, slot: u32, operation: &Operation) {
         let busy = self.flights[slot as usize].busy;
         assert!(!busy, "a slot in flight is used again");
-        let refuse = |result| Reaped {
+        let refuse = |result: i32| Reaped {
             slot,
-            result,
+            result: result.into(),
             unseen: Nanos::ZERO,
         };
         let place = match self.operand.place(&mut self.buffers, slot, operation) {

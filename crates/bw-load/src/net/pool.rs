@@ -449,7 +449,10 @@ impl<P: Protocol> Pool<P> {
         );
         let is_unmatched = is_datagram && !idle && self.ends.is_empty();
         self.counts.unrequested += u64::from(is_unmatched);
-        let all_sound = self.ends.iter().all(|end| end.result != -libc::EPROTO);
+        let all_sound = self
+            .ends
+            .iter()
+            .all(|end| end.result != i64::from(-libc::EPROTO));
         self.take_ends(index, true);
         // Also bytes behind the last answer, in the same segment.
         let idle = all_sound && self.connections[index].carried.is_empty() && !greets;
@@ -474,7 +477,7 @@ impl<P: Protocol> Pool<P> {
         let unseen = transport.map_or(Nanos::ZERO, Transport::unseen);
         for place in 0..self.ends.len() {
             let End { slot, result } = self.ends[place];
-            if result != RESEND && self.release(index, slot) {
+            if result != i64::from(RESEND) && self.release(index, slot) {
                 self.connections[index].proven |= whole || result >= 0;
                 let unseen = if whole { unseen } else { Nanos::ZERO };
                 self.end_unseen(slot, result, unseen);
@@ -483,7 +486,7 @@ impl<P: Protocol> Pool<P> {
         // The last one first, so that they wait in the order in which they began.
         for place in (0..self.ends.len()).rev() {
             let End { slot, result } = self.ends[place];
-            if result == RESEND && self.release(index, slot) {
+            if result == i64::from(RESEND) && self.release(index, slot) {
                 self.send_again(index, slot);
             }
         }
@@ -572,11 +575,11 @@ impl<P: Protocol> Pool<P> {
     }
 
     fn end(&mut self, slot: u32, result: i32) {
-        self.end_unseen(slot, result, Nanos::ZERO);
+        self.end_unseen(slot, result.into(), Nanos::ZERO);
     }
 
     /// Ends an operation whose answer had arrived so long before it was read.
-    fn end_unseen(&mut self, slot: u32, result: i32, unseen: Nanos) {
+    fn end_unseen(&mut self, slot: u32, result: i64, unseen: Nanos) {
         self.in_flight -= 1;
         self.timeouts.end(slot);
         self.ended.push_back(Reaped {

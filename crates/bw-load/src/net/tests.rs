@@ -106,7 +106,7 @@ impl Protocol for Words {
     }
 
     fn closed(&self, session: &mut WordsSession, ends: &mut Vec<End>) {
-        let result = -libc::ECONNRESET;
+        let result = i64::from(-libc::ECONNRESET);
         ends.extend(session.slots.drain(..).map(|slot| End { slot, result }));
     }
 
@@ -195,7 +195,7 @@ fn drive(target: &mut Network<Words>, count: usize) -> Vec<i32> {
         }
         for end in ends.drain(..) {
             idle.push(end.slot);
-            results.push(end.result);
+            results.push(i32::try_from(end.result).unwrap());
         }
     }
     results

@@ -478,14 +478,14 @@ impl Pipeline {
     }
 
     /// Ends the operation of a slot, whatever it waits for.
-    fn end(&mut self, slot: u32, result: i32) {
+    fn end(&mut self, slot: u32, result: impl Into<i64>) {
         self.detach(slot);
         self.xids.take_back(self.slots[slot as usize].xid);
         self.in_flight -= 1;
         self.timeouts.end(slot);
         self.ended.push_back(Reaped {
             slot,
-            result,
+            result: result.into(),
             unseen: self.unseen,
         });
     }
@@ -628,7 +628,7 @@ impl Pipeline {
     fn advance(&mut self, slot: u32, index: u32, outcome: Outcome) {
         let entry = &mut self.slots[slot as usize];
         entry.done += outcome.bytes;
-        let done = i32::try_from(entry.done).unwrap_or(i32::MAX);
+        let done = i64::from(entry.done);
         match (outcome.is_whole, outcome.bytes) {
             (true, _) => self.end(slot, done),
             // Again and again it would be the same.

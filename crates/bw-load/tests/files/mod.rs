@@ -117,7 +117,11 @@ pub(crate) fn execute(target: &mut FileTarget, operations: &[Operation]) -> Vec<
             let read = operations[index].kind == Kind::Read;
             let size = if read { end.result.max(0) as u32 } else { 0 };
             let data = target.data(end.slot, size).unwrap().to_vec();
-            assert!(outcomes[index].replace((end.result, data)).is_none());
+            assert!(
+                outcomes[index]
+                    .replace((i32::try_from(end.result).unwrap(), data))
+                    .is_none()
+            );
             free.push(end.slot);
         }
     }

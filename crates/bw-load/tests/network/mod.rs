@@ -81,7 +81,10 @@ pub(crate) fn drive<T: Target>(target: &mut T, operations: &[Operation]) -> Vec<
         for end in ends.drain(..) {
             let which = slots[end.slot as usize].take();
             let which = which.expect("an end for a slot that holds nothing");
-            assert_eq!(results[which].replace(end.result), None);
+            assert_eq!(
+                results[which].replace(i32::try_from(end.result).unwrap()),
+                None
+            );
             idle.push(end.slot);
             done += 1;
         }

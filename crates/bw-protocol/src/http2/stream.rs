@@ -33,16 +33,16 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Returns the end of its operation with this result.
-    pub(super) fn end(&self, result: i32) -> End {
-        let slot = self.slot;
+    pub(super) fn end(&self, result: impl Into<i64>) -> End {
+        let (slot, result) = (self.slot, result.into());
         End { slot, result }
     }
 
     /// Returns the result of a complete response.
-    pub(super) fn result(&self, request: &EncodedRequest) -> i32 {
+    pub(super) fn result(&self, request: &EncodedRequest) -> i64 {
         let bodiless = request.is_head || self.status == 204 || self.status == 304;
         if !bodiless && self.expected.is_some_and(|bytes| bytes != self.body_bytes) {
-            return -libc::EPROTO;
+            return (-libc::EPROTO).into();
         }
         let check = &request.check;
         check.result(self.status, self.body_bytes, self.matched)

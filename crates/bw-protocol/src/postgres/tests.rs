@@ -149,7 +149,8 @@ impl Talk {
     }
 }
 
-fn end(slot: u32, result: i32) -> End {
+fn end(slot: u32, result: impl Into<i64>) -> End {
+    let result = result.into();
     End { slot, result }
 }
 

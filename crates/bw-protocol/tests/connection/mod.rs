@@ -73,6 +73,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Returns the slots and results of the operations that have ended.
     pub(crate) fn results(&self) -> Vec<(u32, i32)> {
-        self.ends.iter().map(|end| (end.slot, end.result)).collect()
+        let result = |end: &End| (end.slot, i32::try_from(end.result).unwrap());
+        self.ends.iter().map(result).collect()
     }
 }
