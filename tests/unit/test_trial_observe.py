@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -169,6 +171,33 @@ def test_the_last_json_line_of_a_large_output_is_found(before: int, after: int) 
 def test_a_large_output_without_json_has_no_value() -> None:
     with pytest.raises(MetricNotFound):
         extract_metric(MetricSpec("ops", pointer="/ops"), memoryview(b"log\n" * 900_000), "")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("rate: 5\nrate: 7\n", True),
+        ("rate: 5\nrate: 5.0\n", False),
+        ("rate: 5\nrate: -\n", False),
+        ("rate: 5\n", False),
+    ],
+)
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_a_pattern_that_matches_several_values_is_a_finding(
+    text: str, is_named: bool, stream: str
+) -> None:
+    rate = MetricSpec("rate", pattern=r"rate: (\S*)")
+    for kind in (str, lambda text: memoryview(text.encode())):
+
+        def output(_process: ProcessRecord, which: str, kind: Any = kind) -> Any:
+            return kind(text if which == stream else "")
+
+        trial = observe(record(process()), plan(rate), output)
+        assert trial.blocks[0].values["rate"] == 5
+        assert [block["code"] for block in trial.extra_blocks] == ["several-matches"] * is_named
+        if is_named:
+            taken = r"rate: `rate: (\S*)` matches 5, which is taken, and 7"
+            assert trial.extra_blocks[0]["evidence"] == taken
 
 
 def test_what_is_measured_is_not_taken_from_a_scripts_word() -> None:

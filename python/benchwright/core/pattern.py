@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -68,6 +69,10 @@ class Pattern:
     def search(self, text: str | bytes | memoryview) -> Any:
         """Return the first match, as `re.search` does, or None."""
         return self._compiled.search(text)
+
+    def finditer(self, text: str | bytes | memoryview) -> Iterator[Any]:
+        """Yield the matches, as `re.finditer` does."""
+        yield from self._compiled.finditer(text)
 
 
 @lru_cache(maxsize=256)

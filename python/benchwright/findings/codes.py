@@ -461,6 +461,11 @@ _CODES: dict[str, Code] = {
             "rejected": "a value reported for {metric} was rejected[: {why}]",
         },
     ),
+    "several-matches": Code(
+        Severity.WARNING,
+        "Extend the pattern by what stands beside the value that is meant (`total.*rate: (.*)`): the first match is "
+        "taken, and programs print reports of periods, or a warm-up, before the result.",
+    ),
     "too-few-trials": Code(
         Severity.SERIOUS,
         "Run at least 2 trials for an interval, and 20 for a reliable one.",

@@ -212,13 +212,24 @@ def _by_pattern(pattern: str, out: str | memoryview, err: str | memoryview) -> f
     match = search(out) or search(err)
     if match is None:
         raise MetricNotFound(f"no line matches `{pattern}`")
-    text = match[1] or ""
-    if not isinstance(text, str):
-        text = bytes(text).decode("utf-8", "replace")
-    value = _grouped_number(text)
+    value = _grouped_number(_group_text(match))
     if value is None:
-        raise MetricNotFound(f"{pattern!r} matched {_shortened(text)}, not a number")
+        raise MetricNotFound(f"{pattern!r} matched {_shortened(_group_text(match))}, not a number")
     return value
+
+
+def further_value(pattern: str, out: str | memoryview, err: str | memoryview) -> float | None:
+    """Return the first value of a later match that is not that of the first, which a metric takes;
+    None if there is none."""
+    compiled = compile_pattern(pattern)
+    text = out if compiled.search(out) else err
+    first, *_ = values = [_grouped_number(_group_text(one)) for one in compiled.finditer(text)]
+    return next((value for value in values if value not in (None, first)), None)
+
+
+def _group_text(match: Any) -> str:
+    text = match[1] or ""
+    return text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
 
 
 def _grouped_number(text: str) -> float | None:
@@ -253,6 +264,7 @@ def observe(record: EpochRecord, plan: TestPlan, read_output: ReadOutput) -> Tri
     blocks: list[MeasurementBlock] = []
     extra: list[dict[str, str]] = list(hook_blocks)
     missing: list[str] = []
+    several: dict[str, str] = {}
     for thread in range(1, plan.threads + 1):
         processes = [
             process
@@ -260,7 +272,7 @@ def observe(record: EpochRecord, plan: TestPlan, read_output: ReadOutput) -> Tri
             if process.mode == CommandMode.EXEC and process.thread == thread
         ]
         log = logs.get(thread, Aplog([], {}))
-        found, absent = _thread_values(plan, processes, log, read_output)
+        found, absent = _thread_values(plan, processes, log, read_output, several)
         rows = _measured(log, thread, record.epoch)
         if not rows:
             rows = _executed(plan, processes, record.epoch)
@@ -271,6 +283,9 @@ def observe(record: EpochRecord, plan: TestPlan, read_output: ReadOutput) -> Tri
             rows[-1] = _joined(last, found)
         blocks.extend(rows)
         missing.extend(_missing(plan, thread, rows, absent, record.ending))
+    if several:
+        evidence = "; ".join(several.values())
+        extra.append({"": "finding", "code": "several-matches", "evidence": evidence})
     return Trial(
         test=plan.name,
         epoch=record.epoch,
@@ -381,9 +396,14 @@ def _failed_hooks(record: EpochRecord) -> list[dict[str, str]]:
 
 
 def _thread_values(
-    plan: TestPlan, processes: Sequence[ProcessRecord], log: Aplog, read_output: ReadOutput
+    plan: TestPlan,
+    processes: Sequence[ProcessRecord],
+    log: Aplog,
+    read_output: ReadOutput,
+    several: dict[str, str],
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return a thread's own values, and why each requested metric is absent."""
+    """Return a thread's own values, and why each requested metric is absent; add to `several` the
+    metrics whose pattern matches different values."""
     values = _unmeasured(parse_numbers(log.values))
     absent = {
         name: f"{name} = {text!r} in APLOG is not a number"
@@ -400,7 +420,10 @@ def _thread_values(
         reason = "no process ran"
         for out, err in reversed(outputs):
             try:
-                values[spec.name] = extract_metric(spec, out, err)
+                value = values[spec.name] = extract_metric(spec, out, err)
+                if spec.pattern and (other := further_value(spec.pattern, out, err)) is not None:
+                    what = f"`{spec.pattern}` matches {value:g}, which is taken, and {other:g}"
+                    several.setdefault(spec.name, f"{spec.name}: {what}")
                 absent.pop(spec.name, None)
                 break
             except MetricNotFound as why:
