@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -291,22 +294,102 @@ def test_the_unix_socket(server: Postgres, tmp_path: Path) -> None:
     assert found["result"]["target"]["address"] == path
 
 
+def certificate(directory: Path, *key: str) -> tuple[Path, Path]:
+    """Make a certificate of localhost and its key, of this kind."""
+    files = (directory / "server.crt", directory / "server.key")
+    words = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    words += key or ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+    words += ["-addext", "subjectAltName=DNS:localhost"]
+    words += ["-addext", "basicConstraints=critical,CA:FALSE"]
+    words += ["-out", str(files[0]), "-keyout", str(files[1])]
+    subprocess.run(words, check=True, capture_output=True)
+    files[1].chmod(0o600)
+    return files
+
+
+@contextlib.contextmanager
+def in_between(server: Postgres, files: tuple[Path, Path]) -> Iterator[int]:
+    """Relay connections to a server, decrypted, with a certificate of our own; return the port."""
+    outer = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    outer.load_cert_chain(*files)
+    inner = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    inner.check_hostname, inner.verify_mode = False, ssl.CERT_NONE
+
+    def copy(source: ssl.SSLSocket, sink: ssl.SSLSocket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                sink.sendall(piece)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def relay(client: socket.socket) -> None:
+        address = ("127.0.0.1", server.port)
+        with contextlib.suppress(OSError), client, socket.create_connection(address) as plain:
+            plain.sendall(client.recv(8))
+            client.sendall(plain.recv(1))
+            with (
+                outer.wrap_socket(client, server_side=True) as one,
+                inner.wrap_socket(plain) as other,
+            ):
+                back = threading.Thread(target=copy, args=(other, one))
+                back.start()
+                copy(one, other)
+                back.join()
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                threading.Thread(target=relay, args=(client,)).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+@pytest.mark.parametrize("key", ["ec", "rsa"])
+def test_scram_is_bound_to_the_server_s_certificate(
+    server: Postgres, tmp_path: Path, key: str
+) -> None:
+    words = {"ec": (), "rsa": ("-newkey", "rsa:2048", "-sha512")}[key]
+    files = certificate(server.data, *words)
+    own = certificate(tmp_path, *words)
+    for file in files:
+        if not os.geteuid():
+            shutil.chown(file, "postgres")
+    server.set(ssl="on")
+    try:
+        trust = ("--ca", str(files[0]), "--server-name", "localhost")
+        url = url_of(server, "by_scram_sha_256", "?sslmode=require")
+        found = document(load(tmp_path, url, *SHORT, *trust, PGPASSWORD=PASSWORD))
+        assert found["result"]["counts"]["errors"] == 0
+        trust = ("--ca", str(own[0]), "--server-name", "localhost")
+        with in_between(server, own) as port:
+            # What is not bound passes; what is bound does not.
+            url = f"postgres://by_md5@127.0.0.1:{port}/postgres?sslmode=require"
+            document(load(tmp_path, url, *SHORT, *trust, PGPASSWORD=PASSWORD))
+            url = url.replace("by_md5", "by_scram_sha_256")
+            refused = load(tmp_path, url, *SHORT, *trust, PGPASSWORD=PASSWORD)
+        assert refused.returncode == 2
+        assert "SCRAM channel binding check failed" in refused.stderr
+    finally:
+        server.set(ssl="off")
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
 def test_tls(server: Postgres, tmp_path: Path) -> None:
     refused = load(tmp_path, url_of(server, more="?sslmode=require"), *SHORT)
     assert refused.returncode == 2
     assert "does not use TLS" in refused.stderr
-    files = [server.data / name for name in ("server.crt", "server.key")]
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]
-    words += ["-pkeyopt", "ec_paramgen_curve:P-256", "-subj", "/CN=localhost"]
-    words += ["-addext", "subjectAltName=DNS:localhost"]
-    words += ["-addext", "basicConstraints=critical,CA:FALSE"]
-    words += ["-out", str(files[0]), "-keyout", str(files[1])]
-    subprocess.run(words, check=True, capture_output=True)
+    files = certificate(server.data)
     for file in files:
         if not os.geteuid():
             shutil.chown(file, "postgres")
-    files[1].chmod(0o600)
     server.set(ssl="on")
     try:
         url = url_of(server, "by_scram_sha_256", "?sslmode=require")

@@ -67,6 +67,9 @@ pub trait Protocol: 'static {
     /// Returns the state for one more connection.
     fn session(&self) -> Self::Session;
 
+    /// Reports the certificate (X.509, DER) of the server, if the connection uses TLS; called before [`open`](Self::open).
+    fn secured(&self, _session: &mut Self::Session, _certificate: &[u8]) {}
+
     /// Starts anew on a connection that was just established; puts what the client sends first.
     fn open(&self, session: &mut Self::Session, out: &mut Outgoing) -> SessionState;
 

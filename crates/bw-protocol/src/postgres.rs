@@ -12,9 +12,11 @@
 //! due; those behind it end with `-ECONNRESET`, as nobody knows whether they were executed. One that arrives while
 //! nothing was requested closes the connection and is no error of an operation. A time limit closes the connection: the
 //! request to cancel an operation needs another connection, and could cancel the one behind it.
-//! Not supported: COPY, GSSAPI and SSPI, certificates of the client, channel binding.
+//! SCRAM over TLS is bound to the server's certificate if the server offers it, as libpq does by default.
+//! Not supported: COPY, GSSAPI and SSPI, certificates of the client.
 //! Source: PostgreSQL's documentation, "Frontend/Backend Protocol" (version 3.0).
 
+mod end_point;
 mod message;
 mod scram;
 mod statement;
@@ -22,7 +24,9 @@ mod statement;
 pub use crate::postgres::statement::{Statement, Transactions, Unsupported};
 
 use crate::postgres::message::{KEPT_BYTES, Messages, Step, error_text, field, put, put_text};
-use crate::postgres::scram::{NONCE_BYTES, SCRAM_SHA_256, SaltedPasswords, Scram, Verifier};
+use crate::postgres::scram::{
+    Binding, NONCE_BYTES, SCRAM_SHA_256_PLUS, SaltedPasswords, Scram, Verifier,
+};
 use crate::{End, Outgoing, Protocol, SessionState};
 use bw_model::{ExchangeAddress, Operation};
 use bw_record::errno::of_sqlstate;
@@ -175,8 +179,25 @@ impl Pending {
 /// Why the server, or what it sent, was refused in the handshake.
 #[derive(Clone, Debug)]
 struct Refused {
+    result: i32,
     what: String,
     remedy: &'static str,
+}
+
+impl Refused {
+    fn new(result: i32, what: impl Into<String>, remedy: &'static str) -> Self {
+        Self {
+            result,
+            what: what.into(),
+            remedy,
+        }
+    }
+
+    /// Returns the refusal of a message that does not belong into the handshake.
+    fn unexpected() -> Self {
+        let what = "its answer does not follow PostgreSQL's protocol";
+        Self::new(PROTOCOL_ERROR, what, SERVER_REMEDY)
+    }
 }
 
 /// The state of one connection.
@@ -186,6 +207,8 @@ pub struct PostgresSession {
     /// The operations in progress, in order.
     pending: VecDeque<Pending>,
     scratch: Vec<u8>,
+    /// The hash of the server's certificate; None without TLS.
+    end_point: Option<Box<[u8]>>,
     refused: Option<Refused>,
 }
 
@@ -206,17 +229,10 @@ const METHOD_REMEDY: &str =
 const SERVER_REMEDY: &str = "check that the server is PostgreSQL, and read its log";
 
 impl PostgresSession {
-    fn refuse(
-        &mut self,
-        result: i32,
-        what: impl Into<String>,
-        remedy: &'static str,
-    ) -> SessionState {
-        self.refused = Some(Refused {
-            what: what.into(),
-            remedy,
-        });
-        SessionState::Failed(result)
+    fn refuse(&mut self, refused: Refused) -> SessionState {
+        let state = SessionState::Failed(refused.result);
+        self.refused = Some(refused);
+        state
     }
 
     fn state(&self) -> SessionState {
@@ -332,7 +348,7 @@ impl Postgres {
             (b't', Phase::Preparing(done)) if *done < prepared.len() => {
                 let one = &prepared[*done];
                 let [high, low, ..] = session.messages.body() else {
-                    return Some(unexpected(session));
+                    return Some(session.refuse(Refused::unexpected()));
                 };
                 let wanted = u16::from_be_bytes([*high, *low]);
                 if wanted != one.parameters {
@@ -342,7 +358,7 @@ impl Postgres {
                         one.parameters
                     );
                     let remedy = "give as many parameters as the statement has ($1, $2, ...)";
-                    return Some(session.refuse(-libc::EINVAL, what, remedy));
+                    return Some(session.refuse(Refused::new(-libc::EINVAL, what, remedy)));
                 }
             }
             (b'T' | b'n', Phase::Preparing(done)) if *done < prepared.len() => {
@@ -351,7 +367,7 @@ impl Postgres {
             (b'Z', Phase::Preparing(done)) if *done == prepared.len() => {
                 session.phase = Phase::Ready;
             }
-            _ => return Some(unexpected(session)),
+            _ => return Some(session.refuse(Refused::unexpected())),
         }
         None
     }
@@ -379,7 +395,7 @@ impl Postgres {
                 (format!("the server refuses the connection: {text}"), remedy)
             }
         };
-        session.refuse(result.unwrap_or(PROTOCOL_ERROR), what, remedy)
+        session.refuse(Refused::new(result.unwrap_or(PROTOCOL_ERROR), what, remedy))
     }
 
     /// Handles a message of authentication.
@@ -388,105 +404,114 @@ impl Postgres {
         session: &mut PostgresSession,
         out: &mut Outgoing,
     ) -> Option<SessionState> {
-        let length = session.messages.length() as usize;
-        let body = session.messages.body();
-        let Some((code, rest)) = body.split_first_chunk::<4>() else {
-            return Some(unexpected(session));
-        };
-        if length > KEPT_BYTES {
-            return Some(unexpected(session));
+        match self.reply(session) {
+            Ok((phase, answer)) => {
+                session.phase = phase;
+                if let Some(answer) = answer {
+                    let mut message = Vec::new();
+                    put(b'p', &mut message, |out| out.extend_from_slice(&answer));
+                    out.put(&message);
+                }
+                None
+            }
+            Err(refused) => Some(session.refuse(refused)),
         }
+    }
+
+    /// Returns the phase after a message of authentication, and what the client answers.
+    fn reply(&self, session: &PostgresSession) -> Result<(Phase, Option<Vec<u8>>), Refused> {
+        let body = session.messages.body();
+        let (code, rest) = body
+            .split_first_chunk::<4>()
+            .filter(|_| session.messages.length() as usize <= KEPT_BYTES)
+            .ok_or_else(Refused::unexpected)?;
         let method = u32::from_be_bytes(*code);
         if method == 0 {
             // A server that has begun SCRAM must show that it knows the password.
             if matches!(session.phase, Phase::ScramBegun(_) | Phase::ScramProven(_)) {
-                return Some(session.refuse(
-                    -libc::EACCES,
-                    "the server ends SCRAM without a proof that it knows the password",
-                    SERVER_REMEDY,
-                ));
+                let what = "the server ends SCRAM without a proof that it knows the password";
+                return Err(Refused::new(-libc::EACCES, what, SERVER_REMEDY));
             }
-            session.phase = Phase::Accepted;
-            return None;
+            return Ok((Phase::Accepted, None));
         }
         let Some(Password(password)) = &self.login.password else {
-            return Some(session.refuse(
-                -libc::EACCES,
-                format!(
-                    "the server asks for the password of {:?}, and there is none",
-                    self.login.user
-                ),
-                PASSWORD_REMEDY,
-            ));
+            let user = &self.login.user;
+            let what = format!("the server asks for the password of {user:?}, and there is none");
+            return Err(Refused::new(-libc::EACCES, what, PASSWORD_REMEDY));
         };
-        let mut answer = Vec::new();
-        let next = match (method, &session.phase) {
-            (3, Phase::Login) => {
-                put(b'p', &mut answer, |out| put_text(password, out));
-                Phase::Login
-            }
+        match (method, &session.phase) {
+            (3, Phase::Login) => Ok((Phase::Login, Some(with_zero(password)))),
             (5, Phase::Login) if rest.len() == 4 => {
                 let inner = md5::compute(format!("{password}{}", self.login.user));
                 let mut salted = format!("{inner:x}").into_bytes();
                 salted.extend_from_slice(rest);
                 let proof = format!("md5{:x}", md5::compute(salted));
-                put(b'p', &mut answer, |out| put_text(&proof, out));
-                Phase::Login
+                Ok((Phase::Login, Some(with_zero(&proof))))
             }
-            (10, Phase::Login) => {
-                let mut mechanisms = rest.split(|byte| *byte == 0);
-                if !mechanisms.any(|name| name == SCRAM_SHA_256.as_bytes()) {
-                    let what = "the server offers SASL without SCRAM-SHA-256";
-                    return Some(session.refuse(-libc::EOPNOTSUPP, what, METHOD_REMEDY));
-                }
-                let mut random = [0; NONCE_BYTES];
-                if SystemRandom::new().fill(&mut random).is_err() {
-                    return Some(SessionState::Failed(-libc::EIO));
-                }
-                let scram = Scram::new("", random);
-                let first = scram.first();
-                put(b'p', &mut answer, |out| {
-                    put_text(SCRAM_SHA_256, out);
-                    out.extend_from_slice(&(first.len() as u32).to_be_bytes());
-                    out.extend_from_slice(first.as_bytes());
-                });
-                Phase::ScramBegun(Box::new(scram))
-            }
+            (10, Phase::Login) => begin_scram(rest, session.end_point.clone()),
             (11, Phase::ScramBegun(scram)) => match scram.last(rest, password, &self.salted) {
                 Ok((last, verifier)) => {
-                    put(b'p', &mut answer, |out| {
-                        out.extend_from_slice(last.as_bytes())
-                    });
-                    Phase::ScramProven(Box::new(verifier))
+                    let phase = Phase::ScramProven(Box::new(verifier));
+                    Ok((phase, Some(last.into_bytes())))
                 }
                 Err(what) => {
                     let what = format!("the server cannot be authenticated: {what}");
-                    return Some(session.refuse(PROTOCOL_ERROR, what, SERVER_REMEDY));
+                    Err(Refused::new(PROTOCOL_ERROR, what, SERVER_REMEDY))
                 }
             },
-            (12, Phase::ScramProven(verifier)) => {
-                if !verifier.accepts(rest) {
-                    let what = "the server does not know the password: its proof is wrong";
-                    return Some(session.refuse(-libc::EACCES, what, SERVER_REMEDY));
-                }
-                Phase::ScramVerified
+            (12, Phase::ScramProven(verifier)) if verifier.accepts(rest) => {
+                Ok((Phase::ScramVerified, None))
+            }
+            (12, Phase::ScramProven(_)) => {
+                let what = "the server does not know the password: its proof is wrong";
+                Err(Refused::new(-libc::EACCES, what, SERVER_REMEDY))
             }
             (2 | 6 | 7 | 9, _) => {
                 let what = "the server asks for GSSAPI, SSPI or Kerberos, which are not supported";
-                return Some(session.refuse(-libc::EOPNOTSUPP, what, METHOD_REMEDY));
+                Err(Refused::new(-libc::EOPNOTSUPP, what, METHOD_REMEDY))
             }
-            _ => return Some(unexpected(session)),
-        };
-        session.phase = next;
-        out.put(&answer);
-        None
+            _ => Err(Refused::unexpected()),
+        }
     }
 }
 
-/// Returns the state after a message that does not belong into the handshake.
-fn unexpected(session: &mut PostgresSession) -> SessionState {
-    let what = "its answer does not follow PostgreSQL's protocol";
-    session.refuse(PROTOCOL_ERROR, what, SERVER_REMEDY)
+/// Returns the first message of SCRAM, by the mechanisms that the server offers.
+fn begin_scram(
+    offered: &[u8],
+    end_point: Option<Box<[u8]>>,
+) -> Result<(Phase, Option<Vec<u8>>), Refused> {
+    let offers = |name: &str| {
+        offered
+            .split(|byte| *byte == 0)
+            .any(|one| one == name.as_bytes())
+    };
+    let binding = match end_point {
+        Some(hash) if offers(SCRAM_SHA_256_PLUS) => Binding::EndPoint(hash),
+        Some(_) => Binding::NotOffered,
+        None => Binding::Impossible,
+    };
+    if !offers(binding.mechanism()) {
+        let what = "the server offers SASL without SCRAM-SHA-256";
+        return Err(Refused::new(-libc::EOPNOTSUPP, what, METHOD_REMEDY));
+    }
+    let mut random = [0; NONCE_BYTES];
+    if SystemRandom::new().fill(&mut random).is_err() {
+        let what = "the system has no random numbers";
+        return Err(Refused::new(-libc::EIO, what, SERVER_REMEDY));
+    }
+    let scram = Scram::new(binding, random);
+    let (mechanism, first) = scram.first();
+    let mut answer = with_zero(mechanism);
+    answer.extend_from_slice(&(first.len() as u32).to_be_bytes());
+    answer.extend_from_slice(first.as_bytes());
+    Ok((Phase::ScramBegun(Box::new(scram)), Some(answer)))
+}
+
+/// Returns a text and the zero byte after it.
+fn with_zero(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_text(text, &mut bytes);
+    bytes
 }
 
 /// Maximum length of a statement in a message [characters].
@@ -507,8 +532,13 @@ impl Protocol for Postgres {
             messages: Messages::new(),
             pending: VecDeque::with_capacity(self.outstanding as usize),
             scratch: Vec::new(),
+            end_point: None,
             refused: None,
         }
+    }
+
+    fn secured(&self, session: &mut PostgresSession, certificate: &[u8]) {
+        session.end_point = end_point::hash(certificate);
     }
 
     fn open(&self, session: &mut PostgresSession, out: &mut Outgoing) -> SessionState {
@@ -572,7 +602,7 @@ impl Protocol for Postgres {
                 Step::More => break,
                 Step::Malformed => Some(match session.phase {
                     Phase::Ready => SessionState::Failed(PROTOCOL_ERROR),
-                    _ => unexpected(session),
+                    _ => session.refuse(Refused::unexpected()),
                 }),
                 // Notices, parameters of the server and notifications may come at any time.
                 Step::Message(b'N' | b'S' | b'A') => None,

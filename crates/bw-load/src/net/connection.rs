@@ -131,7 +131,7 @@ pub(crate) enum ConnectionState {
 /// A connection, the protocol's state, and the operations in progress.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
-    transport: Option<Transport>,
+    pub(super) transport: Option<Transport>,
     /// The connection's state.
     pub state: ConnectionState,
     /// How often it was established: distinguishes the events of this socket from those of an earlier one.

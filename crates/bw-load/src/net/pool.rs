@@ -803,6 +803,10 @@ impl<P: Protocol> Pool<P> {
         }
         connection.out.clear();
         connection.state = ConnectionState::ProtocolHandshake;
+        let transport = connection.transport.as_ref();
+        if let Some(certificate) = transport.and_then(Transport::certificate) {
+            self.protocol.secured(&mut connection.session, certificate);
+        }
         let state = self
             .protocol
             .open(&mut connection.session, &mut connection.out);

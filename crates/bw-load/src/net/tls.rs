@@ -290,6 +290,14 @@ impl<S: Read + Write> TlsStream<S> {
         !self.unsent.is_empty()
     }
 
+    /// Returns the server's certificate in DER, once it has sent it.
+    pub(crate) fn certificate(&self) -> Option<&[u8]> {
+        self.connection
+            .peer_certificates()?
+            .first()
+            .map(|one| &**one)
+    }
+
     /// Returns what the two sides agreed on, once the handshake is complete.
     pub(crate) fn describe(&self) -> TlsDescription {
         let suite = self.connection.negotiated_cipher_suite();

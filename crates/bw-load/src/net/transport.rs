@@ -180,6 +180,14 @@ impl Transport {
         }
     }
 
+    /// Returns the server's certificate in DER, once the handshake is complete; None without TLS.
+    pub(crate) fn certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.certificate(),
+        }
+    }
+
     /// Returns what the two sides agreed on, once the handshake is complete; None without TLS.
     pub(crate) fn describe_tls(&self) -> Option<TlsDescription> {
         match self {

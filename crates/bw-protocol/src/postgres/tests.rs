@@ -1,5 +1,6 @@
 use super::*;
 use crate::Values;
+use base64::Engine;
 use bw_model::{Kind, Nanos};
 use proptest::prelude::*;
 
@@ -257,6 +258,46 @@ fn a_server_must_prove_with_scram_that_it_knows_the_password() {
         assert_eq!(talk.receive(&last), SessionState::Failed(-libc::EACCES));
         assert!(talk.refusal().contains(text), "{}", talk.refusal());
     }
+}
+
+#[test]
+fn scram_is_bound_to_the_certificate_if_both_sides_can() {
+    let both = &b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"[..];
+    let plus = &b"SCRAM-SHA-256-PLUS\0\0"[..];
+    let plain = &b"SCRAM-SHA-256\0\0"[..];
+    // An empty certificate as far as it is looked at, signed with ECDSA and SHA-256, and one of Ed25519.
+    let ecdsa = b"\x30\x0e\x30\x00\x30\x0a\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02";
+    let ed25519 = b"\x30\x09\x30\x00\x30\x05\x06\x03\x2b\x65\x70";
+    let hash = ring::digest::digest(&ring::digest::SHA256, ecdsa);
+    let bound = [b"p=tls-server-end-point,,", hash.as_ref()].concat();
+    let bound = format!("c={},", base64::prelude::BASE64_STANDARD.encode(bound));
+    for (certificate, offered, mechanism, proof) in [
+        (Some(&ecdsa[..]), both, "SCRAM-SHA-256-PLUS\0", &*bound),
+        (Some(ecdsa), plus, "SCRAM-SHA-256-PLUS\0", &bound),
+        // A server that offers it notices "y,,".
+        (Some(ecdsa), plain, "SCRAM-SHA-256\0", "c=eSws,"),
+        (Some(ed25519), both, "SCRAM-SHA-256\0", "c=biws,"),
+        (None, both, "SCRAM-SHA-256\0", "c=biws,"),
+    ] {
+        let mut talk = Talk::open(protocol(Some("pencil")));
+        talk.sent();
+        if let Some(certificate) = certificate {
+            talk.postgres.secured(&mut talk.session, certificate);
+        }
+        talk.receive(&authentication(10, offered));
+        let sent = talk.sent();
+        assert!(sent[5..].starts_with(mechanism.as_bytes()), "{sent:?}");
+        let text = String::from_utf8_lossy(&sent).into_owned();
+        let nonce = text.split_once(",r=").unwrap().1;
+        let first = format!("r={nonce}more,s=QUFB,i=2");
+        talk.receive(&authentication(11, first.as_bytes()));
+        let sent = talk.sent();
+        assert!(sent[5..].starts_with(proof.as_bytes()), "{sent:?}");
+    }
+    let mut talk = Talk::open(protocol(Some("pencil")));
+    talk.sent();
+    let state = talk.receive(&authentication(10, plus));
+    assert_eq!(state, SessionState::Failed(-libc::EOPNOTSUPP));
 }
 
 #[test]
