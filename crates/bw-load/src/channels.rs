@@ -231,7 +231,7 @@ impl MessageLinks {
 }
 
 #[cfg(test)]
-mod exchange_tests {
+mod tests {
     use super::*;
 
     #[test]
@@ -246,11 +246,6 @@ mod exchange_tests {
         drop(receiver);
         assert!(sender.is_abandoned());
     }
-}
-
-#[cfg(test)]
-mod mail_tests {
-    use super::*;
 
     fn message(payload: u64) -> RemoteMessage {
         RemoteMessage {
@@ -262,7 +257,7 @@ mod mail_tests {
     }
 
     #[test]
-    fn a_letter_under_way_keeps_everybody_going() {
+    fn a_message_on_its_way_keeps_all_workers_going() {
         let mut links = mesh(2);
         links[0].send(1, message(7));
         assert!(!links[1].become_idle() && !links[0].become_idle());
@@ -272,7 +267,7 @@ mod mail_tests {
     }
 
     #[test]
-    fn more_letters_than_a_ring_holds_arrive_in_order() {
+    fn more_messages_than_a_ring_holds_arrive_in_order() {
         let mut links = mesh(2);
         let many = RING as u64 + 100;
         (0..many).for_each(|n| links[0].send(1, message(n)));
@@ -286,7 +281,7 @@ mod mail_tests {
     }
 
     #[test]
-    fn boxes_are_looked_into_often_once_letters_are_sent() {
+    fn rings_are_read_often_once_messages_are_sent() {
         let mut links = mesh(2);
         assert_eq!(links[1].poll_limit(), NOW_AND_THEN);
         links[0].send(1, message(1));
@@ -295,7 +290,7 @@ mod mail_tests {
     }
 
     #[test]
-    fn alone_rest_is_the_end() {
+    fn a_single_worker_that_is_idle_is_the_end() {
         assert!(mesh(1)[0].become_idle());
     }
 }

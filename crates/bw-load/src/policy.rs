@@ -430,11 +430,11 @@ mod busy_polling_tests {
 }
 
 #[cfg(test)]
-mod guard_tests {
+mod spin_margin_tests {
     use super::*;
 
     #[test]
-    fn up_at_once_down_slowly_within_its_bounds() {
+    fn it_grows_at_once_and_falls_slowly_within_its_bounds() {
         let mut spin_margin = SpinMargin::REAL;
         assert_eq!(spin_margin.length(), Nanos(200_000));
         (0..100_000).for_each(|_| spin_margin.learn(Nanos(0)));

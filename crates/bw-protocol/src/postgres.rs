@@ -23,7 +23,7 @@ mod statement;
 
 pub use crate::postgres::statement::{Statement, Transactions, Unsupported};
 
-use crate::postgres::message::{KEPT_BYTES, Messages, Step, error_text, field, put, put_text};
+use crate::postgres::message::{Messages, STORED_BYTES, Step, error_text, field, put, put_text};
 use crate::postgres::scram::{
     Binding, NONCE_BYTES, SCRAM_SHA_256_PLUS, SaltedPasswords, Scram, Verifier,
 };
@@ -423,7 +423,7 @@ impl Postgres {
         let body = session.messages.body();
         let (code, rest) = body
             .split_first_chunk::<4>()
-            .filter(|_| session.messages.length() as usize <= KEPT_BYTES)
+            .filter(|_| session.messages.length() as usize <= STORED_BYTES)
             .ok_or_else(Refused::unexpected)?;
         let method = u32::from_be_bytes(*code);
         if method == 0 {

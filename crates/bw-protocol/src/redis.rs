@@ -422,7 +422,7 @@ impl Protocol for Redis {
     fn refusal(&self, session: &RedisSession) -> Option<String> {
         let step = session.refused?;
         let reply = &session.reply;
-        let shown = self.greeting.shown(step, reply.kept(), reply.word());
+        let shown = self.greeting.shown(step, reply.stored(), reply.word());
         Some(format!("the server refused {}: {shown}", step.name()))
     }
 

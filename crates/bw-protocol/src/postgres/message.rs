@@ -1,13 +1,13 @@
 //! The messages of PostgreSQL's protocol: those of the client as bytes, those of the server out of pieces of bytes.
 //!
-//! Decision: of a message that the server sends, only the first [`KEPT_BYTES`] of its body are kept, and only if its
+//! Decision: of a message that the server sends, only the first [`STORED_BYTES`] of its body are stored, and only if its
 //! kind has something to be read, so that rows of any length need no memory. Rejected: the crate postgres-protocol, which
 //! holds each message whole and allocates for each.
 //! Source: PostgreSQL's documentation, "Message Formats" (protocol version 3.0).
 
-/// How much of a message's body is kept [bytes]: more than any message of a handshake has, and all of an error up to
+/// How much of a message's body is stored [bytes]: more than any message of a handshake has, and all of an error up to
 /// its text.
-pub(super) const KEPT_BYTES: usize = 4096;
+pub(super) const STORED_BYTES: usize = 4096;
 const HEADER_BYTES: usize = 5;
 /// The length counts itself.
 const LENGTH_BYTES: u32 = 4;
@@ -29,7 +29,7 @@ pub(super) struct Messages {
     /// How much of the body is to come.
     left: u32,
     length: u32,
-    kept: Vec<u8>,
+    stored: Vec<u8>,
 }
 
 /// What a step found.
@@ -50,7 +50,7 @@ impl Messages {
             begun: 0,
             left: 0,
             length: 0,
-            kept: Vec::with_capacity(KEPT_BYTES),
+            stored: Vec::with_capacity(STORED_BYTES),
         }
     }
 
@@ -58,7 +58,7 @@ impl Messages {
     pub(super) fn restart(&mut self) {
         self.begun = 0;
         self.left = 0;
-        self.kept.clear();
+        self.stored.clear();
     }
 
     /// Returns the length of the last message's body [bytes].
@@ -66,9 +66,9 @@ impl Messages {
         self.length
     }
 
-    /// Returns what is kept of the last message's body.
+    /// Returns what is stored of the last message's body.
     pub(super) fn body(&self) -> &[u8] {
-        &self.kept
+        &self.stored
     }
 
     /// Removes the bytes of one message, or of a part of it.
@@ -99,7 +99,7 @@ impl Messages {
                 _ => return Step::Malformed,
             }
             self.left = self.length;
-            self.kept.clear();
+            self.stored.clear();
         }
         let taken = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
         let (piece, rest) = bytes.split_at(taken);
@@ -107,8 +107,8 @@ impl Messages {
         // At most `left`.
         self.left -= taken as u32;
         if READ.contains(&self.header[0]) {
-            let room = KEPT_BYTES - self.kept.len();
-            self.kept.extend_from_slice(&piece[..taken.min(room)]);
+            let room = STORED_BYTES - self.stored.len();
+            self.stored.extend_from_slice(&piece[..taken.min(room)]);
         }
         if self.left > 0 {
             return Step::More;
@@ -137,7 +137,7 @@ pub(super) fn put_text(text: &str, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Returns a field of an error, by its code; None if it is not in the part that was kept.
+/// Returns a field of an error, by its code; None if it is not in the part that was stored.
 pub(super) fn field(body: &[u8], code: u8) -> Option<&[u8]> {
     let mut fields = body.split_inclusive(|byte| *byte == 0);
     fields.find_map(|field| field.strip_suffix(&[0])?.strip_prefix(&[code]))
@@ -180,7 +180,7 @@ mod tests {
         let mut head = &[b'D', 0x7f, 0xff, 0xff, 0xff][..];
         assert_eq!(messages.step(&mut head), Step::More);
         assert_eq!(messages.step(&mut &[0; 100_000][..]), Step::More);
-        assert_eq!(messages.kept.capacity(), KEPT_BYTES);
+        assert_eq!(messages.stored.capacity(), STORED_BYTES);
         for wrong in [
             &[b'D', 0, 0, 0, 3][..],
             &[b'D', 0xff, 0, 0, 0],
@@ -223,8 +223,8 @@ mod tests {
                         prop_assert_eq!(one, kind(found));
                         let body = &bodies[found];
                         prop_assert_eq!(messages.length() as usize, body.len());
-                        let kept = if one == b'D' { 0 } else { body.len().min(KEPT_BYTES) };
-                        prop_assert_eq!(messages.body(), &body[..kept]);
+                        let stored = if one == b'D' { 0 } else { body.len().min(STORED_BYTES) };
+                        prop_assert_eq!(messages.body(), &body[..stored]);
                         found += 1;
                     }
                 }

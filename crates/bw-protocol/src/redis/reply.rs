@@ -1,7 +1,7 @@
 //! The end of a reply of Redis and the length of its values, read from bytes that arrive in any pieces.
 //!
 //! All types of RESP2 and RESP3 are known, streamed ones included. Values are counted and dropped as they arrive, so a
-//! reply of any size needs no memory; of a line only the beginning is kept, for the first word of an error. Lengths
+//! reply of any size needs no memory; of a line only the beginning is stored, for the first word of an error. Lengths
 //! and nesting are bounded: a reply beyond a bound is malformed. Sources: the specifications of RESP
 //! (redis.io/docs/latest/develop/reference/protocol-spec) and of RESP3 (github.com/redis/redis-specifications).
 
@@ -11,8 +11,8 @@ const NESTING: usize = 32;
 const LENGTH: u64 = 1 << 40;
 /// Maximum length of a line: a simple string, an error or a number [bytes].
 const LINE: usize = 64 * 1024;
-/// How much of a line or an error is kept [bytes].
-const KEPT: usize = 256;
+/// How much of a line or an error is stored [bytes].
+const STORED_BYTES: usize = 256;
 
 /// How far a reply is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Value {
     Bytes(u64),
     /// No value.
     Nil,
-    /// An error; [`Reply::kept`] has its text.
+    /// An error; [`Reply::stored`] has its text.
     Error,
     /// A message that is the answer to no command.
     Push,
@@ -55,10 +55,10 @@ enum State {
     Line(Type),
     /// Behind the carriage return of a line.
     LineFeed(Type),
-    /// In a value of which so many bytes are missing; `kept`: of a top-level error.
+    /// In a value of which so many bytes are missing; `stored`: of a top-level error.
     Body {
         left: u64,
-        kept: bool,
+        stored: bool,
     },
     /// Behind the last byte of a value, and behind its carriage return.
     BodyReturn,
@@ -87,8 +87,8 @@ pub struct Reply {
     /// How many of the frames are attributes: their bytes are no values.
     attributes: u32,
     bytes: u64,
-    kept: [u8; KEPT],
-    kept_length: usize,
+    stored: [u8; STORED_BYTES],
+    stored_bytes: usize,
     line_length: usize,
     /// What the reply will be when it is complete.
     value: Value,
@@ -110,8 +110,8 @@ impl Reply {
             depth: 0,
             attributes: 0,
             bytes: 0,
-            kept: [0; KEPT],
-            kept_length: 0,
+            stored: [0; STORED_BYTES],
+            stored_bytes: 0,
             line_length: 0,
             value: Value::Bytes(0),
         }
@@ -128,14 +128,14 @@ impl Reply {
 
     /// Returns the beginning of the last line, without its type: of an error reply its text.
     #[must_use]
-    pub fn kept(&self) -> &[u8] {
-        &self.kept[..self.kept_length]
+    pub fn stored(&self) -> &[u8] {
+        &self.stored[..self.stored_bytes]
     }
 
-    /// Returns the first word of [`kept`](Self::kept).
+    /// Returns the first word of [`stored`](Self::stored).
     #[must_use]
     pub fn word(&self) -> &[u8] {
-        let word = self.kept().split(|byte| *byte == b' ').next();
+        let word = self.stored().split(|byte| *byte == b' ').next();
         word.unwrap_or_default()
     }
 
@@ -157,9 +157,9 @@ impl Reply {
                         None
                     }
                 }
-                State::Body { left, kept } => {
+                State::Body { left, stored } => {
                     let taken = usize::try_from(left).map_or(rest.len(), |one| one.min(rest.len()));
-                    if kept {
+                    if stored {
                         self.keep(&rest[..taken]);
                     }
                     rest = &rest[taken..];
@@ -167,7 +167,7 @@ impl Reply {
                     self.state = if left == 0 {
                         State::BodyReturn
                     } else {
-                        State::Body { left, kept }
+                        State::Body { left, stored }
                     };
                     Some(false)
                 }
@@ -209,7 +209,7 @@ impl Reply {
             Some(_) => !matches!(kind, b';' | b'>' | b'.'),
             None => !matches!(kind, b';' | b'.'),
         };
-        self.kept_length = 0;
+        self.stored_bytes = 0;
         self.line_length = 0;
         self.state = State::Line(kind);
         let known = b"+-:$*_#,(!=%~>|;.".contains(&kind);
@@ -238,15 +238,15 @@ impl Reply {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let length = bytes.len().min(KEPT - self.kept_length);
-        let end = self.kept_length + length;
-        self.kept[self.kept_length..end].copy_from_slice(&bytes[..length]);
-        self.kept_length = end;
+        let length = bytes.len().min(STORED_BYTES - self.stored_bytes);
+        let end = self.stored_bytes + length;
+        self.stored[self.stored_bytes..end].copy_from_slice(&bytes[..length]);
+        self.stored_bytes = end;
     }
 
     fn end_line(&mut self, kind: Type) -> Option<bool> {
-        // Numbers may be longer than what is kept.
-        let line = &self.kept[..self.kept_length];
+        // Numbers may be longer than what is stored.
+        let line = &self.stored[..self.stored_bytes];
         match kind {
             b'+' => Some(self.end_scalar()),
             b'-' => {
@@ -288,13 +288,13 @@ impl Reply {
             return None;
         }
         self.count(length);
-        self.kept_length = 0;
+        self.stored_bytes = 0;
         self.state = if length == 0 {
             State::BodyReturn
         } else {
             State::Body {
                 left: length,
-                kept: error,
+                stored: error,
             }
         };
         Some(false)
