@@ -530,7 +530,7 @@ def test_a_full_disk_costs_samples_and_not_the_result(tmp_path: Path) -> None:
     from benchwright.load import read_samples
 
     words = ["--rate", "100k", "--arrival", "constant", "--duration", "300ms", "--json"]
-    limit = (500_000, 500_000)
+    limit = (100_000, 100_000)
     done = bw(
         tmp_path,
         *("load", *words, "--target", "null", "--samples", "s.bw"),

@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -23,21 +24,7 @@ import pytest
 from benchwright.features.load.response_times import decode_histogram
 
 Done = subprocess.CompletedProcess[str]
-ROW = np.dtype(
-    [
-        ("intended", "<u8"),
-        ("issued", "<u8"),
-        ("completed", "<u8"),
-        ("offset", "<u8"),
-        ("size", "<u4"),
-        ("result", "<i4"),
-        ("stream", "<u4"),
-        ("device", "<u2"),
-        ("kind", "u1"),
-        ("flags", "u1"),
-    ]
-)
-"""A row of our own format, docs/trace-format.md."""
+FORMAT = Path(__file__).parents[2] / "docs" / "trace-format.md"
 
 
 def bw(directory: Path, *words: str) -> Done:
@@ -69,15 +56,13 @@ def msr(stamps_us: list[int], *, response_us: int = 500) -> str:
 
 
 def rows(path: Path) -> np.ndarray[Any, Any]:
-    """Return every row of a file of ours, read by its description alone."""
-    data = path.read_bytes()
-    at, found = data.index(b"BLK\n"), []
-    while at < len(data):
-        assert data[at : at + 4] == b"BLK\n"
-        count = int.from_bytes(data[at + 8 : at + 12], "little")
-        found.append(np.frombuffer(data, ROW, count, at + 16))
-        at += 16 + count * ROW.itemsize
-    return np.concatenate(found)
+    """Return every row of a file of ours, as the page of the format reads it."""
+    code = FORMAT.read_text().partition("## Reading it with numpy")[2]
+    lines = [line[4:] for line in code.splitlines() if line.startswith("    ") or not line]
+    reader = path.with_suffix(".py")
+    reader.write_text("\n".join(lines))
+    found: np.ndarray[Any, Any] = runpy.run_path(str(reader))["read"](path)[1]
+    return found
 
 
 def test_even_arrivals_are_told(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 //! The project's own format of traces and samples: docs/trace-format.md.
 //!
-//! A file is a header and then blocks of rows; each block is compressed and has its own checksum. This file contains
-//! the header, the encoding of rows and the writer; `reader` reads. Decision: variable-length integers of differences
-//! between neighbouring rows, in blocks that can be skipped, so a damaged block costs only its own rows.
+//! A file is a header and then blocks of rows; each block is compressed (`columns`) and has its own checksum. This file
+//! contains the header, the heads of blocks and the writer; `reader` reads. Decision: blocks that can be skipped, so a
+//! damaged block costs only its own rows. In version 1, which is read too, the rows of a block are not compressed.
 
+mod columns;
 pub mod reader;
 
 use bw_model::{Kind, Nanos, Row};
@@ -15,12 +16,14 @@ use std::io::{self, Write};
 /// The first eight bytes of a file.
 pub const MAGIC: [u8; 8] = *b"bwtrace\n";
 /// The version that is written, and the newest that can be read.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
+/// The version whose rows have a fixed length.
+pub(crate) const PLAIN_VERSION: u16 = 1;
 /// The first four bytes of a block.
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"BLK\n";
 /// The length of a block's head [bytes].
 pub(crate) const BLOCK_HEAD: usize = 16;
-/// Maximum number of rows in a block: 3 MiB, which a reader must hold at a time.
+/// Maximum number of rows in a block, which a reader must hold at a time: at most 6 MB.
 pub(crate) const BLOCK_ROWS: usize = 65_536;
 
 /// An error in a file of rows.
@@ -150,7 +153,7 @@ impl Header {
         json.resize(padded, b' ');
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&(ROW_BYTES as u16).to_le_bytes());
+        bytes.extend_from_slice(&[0; 2]);
         bytes.extend_from_slice(&(padded as u32).to_le_bytes());
         bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
@@ -158,8 +161,8 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Returns the length of the JSON and its checksum from the part before it.
-    pub(super) fn decode_head(head: &[u8; HEAD]) -> Result<(usize, u32), SegmentError> {
+    /// Returns the version, the length of the JSON and its checksum from the part before it.
+    pub(super) fn decode_head(head: &[u8; HEAD]) -> Result<(u16, usize, u32), SegmentError> {
         if head[..8] != MAGIC {
             let message = "the file does not begin with \"bwtrace\"";
             return Err(SegmentError::format(message, "give its format"));
@@ -167,7 +170,9 @@ impl Header {
         let version = u16::from_le_bytes(part(head, 8));
         let row_bytes = usize::from(u16::from_le_bytes(part(head, 10)));
         let length = u32::from_le_bytes(part(head, 12)) as usize;
-        if version != VERSION || row_bytes != ROW_BYTES {
+        if (version, row_bytes) != (VERSION, 0)
+            && (version, row_bytes) != (PLAIN_VERSION, ROW_BYTES)
+        {
             let message = format!("version {version} with rows of {row_bytes} bytes is not known");
             return Err(SegmentError::format(message, "read it with a newer bw"));
         }
@@ -178,7 +183,7 @@ impl Header {
                 message,
             });
         }
-        Ok((length, u32::from_le_bytes(part(head, 16))))
+        Ok((version, length, u32::from_le_bytes(part(head, 16))))
     }
 
     /// Returns the header in this JSON, after verifying the checksum.
@@ -202,24 +207,8 @@ fn bad_json(error: &serde_json::Error) -> SegmentError {
     SegmentError::format(message, "compare it with docs/trace-format.md")
 }
 
-/// The length of a row [bytes].
+/// The length of a row of version 1 [bytes].
 pub const ROW_BYTES: usize = 48;
-
-/// Returns the bytes of a row.
-#[must_use]
-pub(crate) fn encode_row(row: &Row) -> [u8; ROW_BYTES] {
-    let mut bytes = [0; ROW_BYTES];
-    bytes[0..8].copy_from_slice(&row.intended.0.to_le_bytes());
-    bytes[8..16].copy_from_slice(&row.issued.0.to_le_bytes());
-    bytes[16..24].copy_from_slice(&row.completed.0.to_le_bytes());
-    bytes[24..32].copy_from_slice(&row.offset.to_le_bytes());
-    bytes[32..36].copy_from_slice(&row.size.to_le_bytes());
-    bytes[36..40].copy_from_slice(&row.result.to_le_bytes());
-    bytes[40..44].copy_from_slice(&row.stream.to_le_bytes());
-    bytes[44..46].copy_from_slice(&row.device.to_le_bytes());
-    bytes[46] = row.kind as u8;
-    bytes
-}
 
 /// Returns the row of these bytes; the error is the number of an unknown kind.
 pub(crate) fn decode_row(bytes: &[u8; ROW_BYTES]) -> Result<Row, u8> {
@@ -250,17 +239,19 @@ pub fn encode_block(rows: &[Row], bytes: &mut Vec<u8>) {
     assert!(rows.len() <= BLOCK_ROWS, "a block has a largest size");
     let start = bytes.len();
     bytes.extend_from_slice(&BLOCK_MAGIC);
-    bytes.extend_from_slice(&((rows.len() * ROW_BYTES) as u32).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&(rows.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
-    for row in rows {
-        bytes.extend_from_slice(&encode_row(row));
+    if !rows.is_empty() {
+        columns::encode(rows, bytes);
     }
+    let length = (bytes.len() - start - BLOCK_HEAD) as u32;
+    bytes[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
     let checksum = checksum(&bytes[start..]);
     bytes[start + 12..start + BLOCK_HEAD].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns the checksum that a whole block should carry: of its length, its row count and its rows.
+/// Returns the checksum that a whole block should carry: of its length, its row count and what follows its head.
 pub(super) fn checksum(block: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&block[4..12]);
@@ -268,7 +259,7 @@ pub(super) fn checksum(block: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Default number of rows in a block: 192 KiB.
+/// Default number of rows in a block: some 50 KB.
 const ROWS: usize = 4096;
 
 /// Writes rows in blocks. If dropped without [`SegmentWriter::finish`], it loses rows that are not yet in a block.
@@ -363,10 +354,8 @@ impl<W: Write> SegmentWriter<W> {
 mod tests {
     use super::*;
 
-    /// Every byte of the format, as in docs/trace-format.md.
-    #[test]
-    fn a_block_has_these_bytes() {
-        let row = Row {
+    fn row() -> Row {
+        Row {
             intended: Nanos(0x0102_0304_0506_0708),
             issued: Nanos(0x1112),
             completed: Nanos::NEVER,
@@ -376,12 +365,14 @@ mod tests {
             stream: 7,
             device: 0x0102,
             kind: Kind::Write,
-        };
-        let mut bytes = Vec::new();
-        encode_block(&[row], &mut bytes);
+        }
+    }
+
+    /// Every byte of version 1, as in docs/trace-format.md.
+    #[test]
+    fn a_plain_row_has_these_bytes() {
         #[rustfmt::skip]
-        let expected = [
-            b'B', b'L', b'K', b'\n', 48, 0, 0, 0, 1, 0, 0, 0, 0xf7, 0x57, 0x78, 0x28,
+        let bytes = [
             8, 7, 6, 5, 4, 3, 2, 1,
             0x12, 0x11, 0, 0, 0, 0, 0, 0,
             255, 255, 255, 255, 255, 255, 255, 255,
@@ -392,8 +383,42 @@ mod tests {
             2, 1,
             1, 0,
         ];
+        assert_eq!(decode_row(&bytes), Ok(row()));
+    }
+
+    /// Every byte of a block, as in docs/trace-format.md.
+    #[test]
+    fn a_block_has_these_bytes() {
+        let first = Row {
+            intended: Nanos(1_000),
+            issued: Nanos(1_064),
+            completed: Nanos(1_063),
+            result: 4096,
+            stream: 0,
+            device: 0,
+            ..row()
+        };
+        let second = Row {
+            intended: Nanos(999),
+            issued: Nanos(999),
+            completed: Nanos::NEVER,
+            ..first
+        };
+        let mut bytes = Vec::new();
+        encode_block(&[first, second], &mut bytes);
+        #[rustfmt::skip]
+        let expected = [
+            b'B', b'L', b'K', b'\n', 54, 0, 0, 0, 2, 0, 0, 0, 0x7c, 0x80, 0xdc, 0x92,
+            // The lengths of the columns.
+            3, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0,
+            0xd0, 0x0f, 0x01,
+            0x80, 1, 0,
+            1, 0xcf, 0x0f,
+            0x80, 0x80, 1, 0,
+            0x80, 0x40, 0,
+            2, 0,
+        ];
         assert_eq!(bytes, expected);
-        assert_eq!(decode_row(&part(&bytes, BLOCK_HEAD)), Ok(row));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! after a damaged one, and reports how many bytes and blocks it skipped; a strict one stops.
 
 use crate::segment::{
-    BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, HEAD, Header, ROW_BYTES, SegmentError, checksum,
-    decode_row, part,
+    BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, HEAD, Header, PLAIN_VERSION, ROW_BYTES, SegmentError,
+    checksum, columns, decode_row, part,
 };
 use bw_model::Row;
 use std::io::{ErrorKind, Read};
@@ -31,6 +31,7 @@ pub struct Skipped {
 pub struct SegmentReader<R: Read> {
     from: R,
     header: Header,
+    is_plain: bool,
     lenient: bool,
     bytes: Vec<u8>,
     start: usize,
@@ -49,11 +50,12 @@ impl<R: Read> SegmentReader<R> {
     pub fn new(mut from: R, lenient: bool) -> Result<Self, SegmentError> {
         let mut head = [0; HEAD];
         read_exact(&mut from, &mut head, 0)?;
-        let (length, checksum) = Header::decode_head(&head)?;
+        let (version, length, checksum) = Header::decode_head(&head)?;
         let json = read_some(&mut from, length)?;
         Ok(Self {
             from,
             header: Header::decode_json(&json, checksum)?,
+            is_plain: version == PLAIN_VERSION,
             lenient,
             bytes: Vec::new(),
             start: 0,
@@ -129,7 +131,12 @@ impl<R: Read> SegmentReader<R> {
         if head[..4] != BLOCK_MAGIC {
             return Ok(Found::Damage("no block begins here".to_owned()));
         }
-        if count > BLOCK_ROWS || length != count * ROW_BYTES {
+        let is_possible = if self.is_plain {
+            length == count * ROW_BYTES
+        } else {
+            length <= columns::LONGEST_BLOCK && (length == 0) == (count == 0)
+        };
+        if count > BLOCK_ROWS || !is_possible {
             let message = format!("a block of {count} rows in {length} bytes cannot be");
             return Ok(Found::Damage(message));
         }
@@ -146,20 +153,38 @@ impl<R: Read> SegmentReader<R> {
         Ok(Found::Block(whole))
     }
 
+    /// Appends the rows of the whole block of this length.
     fn rows(&mut self, length: usize, rows: &mut Vec<Row>) -> Result<(), SegmentError> {
-        let block = &self.bytes[self.start + BLOCK_HEAD..self.start + length];
-        for (number, bytes) in block.chunks_exact(ROW_BYTES).enumerate() {
-            match decode_row(&part(bytes, 0)) {
-                Ok(row) => rows.push(row),
-                Err(_) if self.lenient => self.skipped.rows += 1,
-                Err(kind) => {
-                    let offset = self.offset + (BLOCK_HEAD + number * ROW_BYTES) as u64;
-                    let message = format!("no kind of operation has the number {kind}");
-                    return Err(SegmentError::Damaged { offset, message });
-                }
+        let block = &self.bytes[self.start..self.start + length];
+        let count = u32::from_le_bytes(part(block, 8)) as usize;
+        let (content, lenient, skipped) = (&block[BLOCK_HEAD..], self.lenient, &mut self.skipped);
+        let mut unknown = |kind: u64| {
+            skipped.rows += 1;
+            let message = || format!("no kind of operation has the number {kind}");
+            if lenient { Ok(()) } else { Err(message()) }
+        };
+        let decoded = if self.is_plain {
+            content.chunks_exact(ROW_BYTES).try_for_each(|bytes| {
+                let row = decode_row(&part(bytes, 0)).map(|row| rows.push(row));
+                row.or_else(|kind| unknown(kind.into()))
+            })
+        } else if count > 0 {
+            columns::decode(content, count, rows, unknown)
+        } else {
+            Ok(())
+        };
+        let offset = self.offset;
+        decoded.or_else(|message| {
+            if !lenient {
+                return Err(SegmentError::Damaged { offset, message });
             }
-        }
-        Ok(())
+            rows.clear();
+            self.skipped.places += 1;
+            self.skipped.bytes += length as u64;
+            let damage = format!("byte {offset}: {message}");
+            self.skipped.first.get_or_insert(damage);
+            Ok(())
+        })
     }
 
     /// Moves to the next position at which a block may start, or returns the error.

@@ -162,7 +162,7 @@ CODES: dict[str, Code] = {
     ),
     "samples-lost": Code(
         Severity.WARNING,
-        "Write samples to a faster disk than the target, with space for 48 bytes per operation; "
+        "Write samples to a faster disk than the target, with space for 16 bytes per operation; "
         "the results include all operations.",
         says="{lost} operations are missing from {path}[: {why}]",
     ),

@@ -112,11 +112,17 @@ def _kinds(kind: ArrayLike, number: int) -> NDArray[np.uint8]:
 # -- Writing our own format of traces and samples: docs/trace-format.md ----------------
 #
 # Decision: numpy reads and writes whole blocks, so that Python touches no single row.
-# Rejected: a reader in the engine, because 60 lines need no extra process. The Rust side is
-# crates/bw-record/src/segment; tests on both sides check the bytes.
+# Rejected: a reader in the engine, because 90 lines need no extra process. The Rust side is
+# crates/bw-record/src/segment; tests on both sides check the bytes. Blocks of version 2, which the
+# engine writes, are compressed; what Python writes is version 1.
 
 MAGIC = b"bwtrace\n"
 VERSION = 1
+"""The version that is written: rows of a fixed length."""
+COMPRESSED = 2
+"""The version of which each column of a block is a row of variable-length integers."""
+LONGEST_INTEGER = 10
+"""In a column [bytes]."""
 BLOCK = b"BLK\n"
 HEAD = struct.Struct("<8sHHIII")
 BLOCK_HEAD = struct.Struct("<4sIII")
@@ -227,41 +233,97 @@ def read_samples(path: SamplesPath, *, most_rows: int = MOST_ROWS) -> NDArray[np
 def iter_samples(path: SamplesPath) -> Iterator[NDArray[np.void]]:
     """Yield the rows of a file block by block, each at most 65,536. Raises InputError."""
     with open_regular(path) as file:
-        at = HEAD.size + len(_header(file, path))
+        version, text = _header(file, path)
+        at = HEAD.size + len(text)
         while head := file.read(BLOCK_HEAD.size):
-            rows = _block(file, head, f"the block at byte {at}", path)
-            at += BLOCK_HEAD.size + rows.nbytes
-            if len(rows):
-                yield rows
+            what = f"the block at byte {at}"
+            number, data = _block(file, head, version, what, path)
+            at += BLOCK_HEAD.size + len(data)
+            if number:
+                plain = version == VERSION
+                yield np.frombuffer(data, ROW) if plain else _decoded(data, number, what, path)
 
 
-def _header(file: IO[bytes], path: SamplesPath) -> bytes:
+def _header(file: IO[bytes], path: SamplesPath) -> tuple[int, bytes]:
+    """Return the version and the JSON of a file."""
     head = file.read(HEAD.size)
     if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC:
         hint = "`bw load --samples` and `bw trace convert` write such files"
         raise _damaged_file(path, "it does not begin as a file of samples", hint)
     _, version, row_bytes, length, crc, _ = HEAD.unpack(head)
-    if version != VERSION or row_bytes != ROW.itemsize:
+    if (version, row_bytes) not in ((VERSION, ROW.itemsize), (COMPRESSED, 0)):
         message = f"it has version {version} and rows of {row_bytes} bytes"
         raise _damaged_file(path, message, "a newer Benchwright reads it")
     text = file.read(min(length, LONGEST_JSON))
     if len(text) < length or zlib.crc32(text) != crc:
         raise _damaged_file(path, "its header is damaged or cut short")
-    return text
+    return version, text
 
 
-def _block(file: IO[bytes], head: bytes, what: str, path: SamplesPath) -> NDArray[np.void]:
+def _block(
+    file: IO[bytes], head: bytes, version: int, what: str, path: SamplesPath
+) -> tuple[int, bytes]:
+    """Return the number of rows of a block, and what follows its head."""
     if len(head) < BLOCK_HEAD.size:
         raise _damaged_file(path, f"{what} is cut short")
     mark, length, number, crc = BLOCK_HEAD.unpack(head)
-    if mark != BLOCK or number > BLOCK_ROWS or length != number * ROW.itemsize:
+    possible = length == number * ROW.itemsize
+    if version == COMPRESSED:
+        possible = length <= _LENGTHS.size + len(_COLUMNS) * LONGEST_INTEGER * number
+    if mark != BLOCK or number > BLOCK_ROWS or not possible:
         raise _damaged_file(path, f"{what} has no valid head")
     data = file.read(length)
     if len(data) < length:
         raise _damaged_file(path, f"{what} is cut short")
     if zlib.crc32(struct.pack("<II", length, number) + data) != crc:
         raise _damaged_file(path, f"{what} has another checksum than its rows")
-    return np.frombuffer(data, ROW)
+    return number, data
+
+
+_COLUMNS = tuple(ROW.names or ())[:-1]
+_LENGTHS = struct.Struct(f"<{len(_COLUMNS)}I")
+
+
+def _decoded(data: bytes, number: int, what: str, path: SamplesPath) -> NDArray[np.void]:
+    """Return the rows of a compressed block (docs/trace-format.md)."""
+    at, value = _LENGTHS.size, {}
+    lengths = _LENGTHS.unpack_from(data) if len(data) >= at else ()
+    for name, length in zip(_COLUMNS, lengths, strict=False):
+        column = _integers(data[at : at + length], number)
+        at += length
+        if column is not None:
+            value[name] = column
+    if at != len(data) or len(value) < len(_COLUMNS):
+        raise _damaged_file(path, f"{what} has no valid columns")
+    for name in ("intended", "offset", "size", "stream", "device", "kind"):
+        value[name] = np.cumsum(value[name], dtype=np.uint64)
+    value["issued"] += value["intended"]
+    value["completed"] += value["issued"]
+    value["result"] += value["size"]
+    rows = np.zeros(number, ROW)
+    for name, column in value.items():
+        rows[name] = column.astype(ROW[name])
+    return rows
+
+
+def _integers(data: bytes, number: int) -> NDArray[np.uint64] | None:
+    """Return the numbers of a column `(number,)`, negative ones modulo 2^64; None if it has others
+    than these."""
+    if not data:
+        return np.zeros(number, np.uint64)
+    parts = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(parts < 0x80)
+    if len(ends) != number or ends[-1] != len(parts) - 1:
+        return None
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    lengths = ends - starts + 1
+    if lengths.max() > LONGEST_INTEGER:
+        return None
+    places = np.arange(len(parts)) - np.repeat(starts, lengths)
+    shifted = (parts & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
+    whole = np.add.reduceat(shifted, starts)
+    # The lowest bit is the sign.
+    return (whole >> np.uint64(1)) ^ (np.uint64(0) - (whole & np.uint64(1)))
 
 
 def _damaged_file(path: SamplesPath, message: str, hint: str = "") -> InputError:
@@ -287,7 +349,7 @@ def merge_samples(parts: Sequence[tuple[str, Path]], into: Path, started_ns: int
     with tempfile.TemporaryFile(dir=into.parent) as together:
         for name, path in parts:
             with open_regular(path) as file:
-                header = json.loads(_header(file, path))
+                header = json.loads(_header(file, path)[1])
             source = header["source"]
             for rows in iter_samples(path):
                 own = rows.copy()
