@@ -9,6 +9,7 @@
 
 use crate::net::epoll::{Epoll, Interest};
 use crate::net::slot_list::SlotList;
+use crate::net::tls::is_later;
 use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
 use bw_model::{EngineError, Nanos};
@@ -407,12 +408,6 @@ impl<S> Connection<S> {
         self.begun = 0;
         Ok(())
     }
-}
-
-/// Returns whether the kernel has no more at the moment.
-pub(crate) fn is_later(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, WouldBlock};
-    matches!(error.kind(), WouldBlock | Interrupted)
 }
 
 /// Returns the negative errno of an error.

@@ -146,7 +146,7 @@ impl<S: Read + Write> TlsStream<S> {
     /// `EPROTO`: one side refused the handshake; `ECONNRESET`: the server closed the connection; those of the socket.
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
         if let Some(yes) = self.asked {
-            if self.is_later(Self::flush)? || self.is_later(|stream| stream.hear(yes))? {
+            if self.must_wait(Self::flush)? || self.must_wait(|stream| stream.hear(yes))? {
                 return Ok(false);
             }
             self.asked = None;
@@ -156,11 +156,11 @@ impl<S: Read + Write> TlsStream<S> {
             match self.step(&mut [], &[])? {
                 TlsStep::Idle => break,
                 TlsStep::Blocked => {
-                    if self.is_later(Self::flush)? || reads == READS {
+                    if self.must_wait(Self::flush)? || reads == READS {
                         return Ok(false);
                     }
                     reads += 1;
-                    if self.is_later(|stream| stream.fill().map(|_more| ()))? {
+                    if self.must_wait(|stream| stream.fill().map(|_more| ()))? {
                         return Ok(false);
                     }
                 }
@@ -173,7 +173,7 @@ impl<S: Read + Write> TlsStream<S> {
             return Err(self.fail(libc::EPROTO));
         }
         // The last message of the handshake; what the kernel does not accept leaves before the first request.
-        self.is_later(Self::flush)?;
+        self.must_wait(Self::flush)?;
         Ok(true)
     }
 
@@ -269,7 +269,7 @@ impl<S: Read + Write> TlsStream<S> {
                 TlsStep::More | TlsStep::Received(_) => {}
             }
         }
-        self.is_later(Self::flush)?;
+        self.must_wait(Self::flush)?;
         Ok(piece.len())
     }
 
@@ -464,7 +464,7 @@ impl<S: Read + Write> TlsStream<S> {
     }
 
     /// Returns whether the kernel must be waited for first.
-    fn is_later(&mut self, work: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<bool> {
+    fn must_wait(&mut self, work: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<bool> {
         match work(self) {
             Ok(()) => Ok(false),
             Err(error) if is_later(&error) => Ok(true),
@@ -506,7 +506,8 @@ fn later() -> io::Error {
     io::Error::from_raw_os_error(libc::EAGAIN)
 }
 
-fn is_later(error: &io::Error) -> bool {
+/// Returns whether the kernel has no more at the moment.
+pub(crate) fn is_later(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
 }
