@@ -12,6 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use std::ops::Range;
 
 /// The longest duration that is distinguished: one hour [ns]. Longer ones are recorded as this.
 pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -89,11 +90,19 @@ impl Histogram {
         self.greatest = self.greatest.max(value);
     }
 
+    /// Returns the buckets from that of the least value to that of the greatest: all others are empty.
+    fn occupied(&self) -> Range<usize> {
+        if self.least > self.greatest {
+            return 0..0;
+        }
+        self.buckets.index(self.least)..self.buckets.index(self.greatest) + 1
+    }
+
     /// Adds the counts of `other`, which must have the same precision.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.buckets, other.buckets, "of the same precision");
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        for index in other.occupied() {
+            self.counts[index] += other.counts[index];
         }
         self.sum += other.sum;
         self.squares += other.squares;
@@ -109,7 +118,8 @@ impl Histogram {
 
     /// Removes all counts; keeps the memory.
     pub fn clear(&mut self) {
-        self.counts.fill(0);
+        let occupied = self.occupied();
+        self.counts[occupied].fill(0);
         (self.sum, self.squares) = (0, 0);
         (self.least, self.greatest) = (u64::MAX, 0);
     }
@@ -117,7 +127,7 @@ impl Histogram {
     /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts[self.occupied()].iter().sum()
     }
 
     /// Returns the sum of all durations [ns], exact.
@@ -174,13 +184,30 @@ impl Histogram {
     /// lies among the missing.
     #[must_use]
     pub fn quantile_among(&self, quantile: f64, missing: u64) -> Option<u64> {
-        let rank = rank(quantile, self.count() + missing);
-        let mut below = 0;
-        let index = self.counts.iter().position(|count| {
-            below += count;
-            *count > 0 && below >= rank
-        })?;
-        Some(self.buckets.end(index).clamp(self.least, self.greatest))
+        let [found] = self.quantiles_among([quantile], missing);
+        found
+    }
+
+    /// Returns several quantiles, which ascend, as [`quantile_among`](Self::quantile_among) does, in one pass.
+    #[must_use]
+    pub(crate) fn quantiles_among<const N: usize>(
+        &self,
+        quantiles: [f64; N],
+        missing: u64,
+    ) -> [Option<u64>; N] {
+        let whole = self.count() + missing;
+        let (mut index, mut below) = (self.occupied(), 0);
+        let mut last = None;
+        quantiles.map(|quantile| {
+            let rank = rank(quantile, whole);
+            while below < rank {
+                let next = index.next()?;
+                below += self.counts[next];
+                last = Some(next);
+            }
+            let end = self.buckets.end(last?);
+            Some(end.clamp(self.least, self.greatest))
+        })
     }
 
     /// Returns the buckets in HdrHistogram's format V2, deflated, as base64.
@@ -188,13 +215,10 @@ impl Histogram {
     pub(crate) fn hdr(&self) -> String {
         let hdr = Hdr::new_with_bounds(1, LONGEST_NS, self.buckets.digits);
         let mut hdr = hdr.unwrap_or_else(|_| unreachable!("the bounds are constants"));
-        for (index, count) in self
-            .counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0)
-        {
-            hdr.saturating_record_n(self.buckets.end(index), *count);
+        for index in self.occupied() {
+            if self.counts[index] > 0 {
+                hdr.saturating_record_n(self.buckets.end(index), self.counts[index]);
+            }
         }
         let mut bytes = Vec::new();
         let written = V2DeflateSerializer::new().serialize(&hdr, &mut bytes);

@@ -45,19 +45,21 @@ pub struct HistogramSummary {
 
 impl From<&Histogram> for HistogramSummary {
     fn from(of: &Histogram) -> Self {
+        let shares = [0.5, 0.9, 0.95, 0.98, 0.99, 0.999, 0.9999];
+        let [p50, p90, p95, p98, p99, p99_9, p99_99] = of.quantiles_among(shares, 0);
         Self {
             count: of.count(),
             mean: of.mean(),
             sd: of.sd(),
             min: of.min(),
             max: of.max(),
-            p50: of.quantile(0.5),
-            p90: of.quantile(0.9),
-            p95: of.quantile(0.95),
-            p98: of.quantile(0.98),
-            p99: of.quantile(0.99),
-            p99_9: of.quantile(0.999),
-            p99_99: of.quantile(0.9999),
+            p50,
+            p90,
+            p95,
+            p98,
+            p99,
+            p99_9,
+            p99_99,
             hdr: of.hdr(),
         }
     }
