@@ -185,6 +185,18 @@ def test_an_undecided_test_names_the_target_that_it_missed() -> None:
     assert told(0.02, tps=5.0) == "target 2 %: 9 s of 9 s spent)"
 
 
+def test_too_few_trials_project_no_number_that_the_target_needs() -> None:
+    """The least number of trials of the rule is no projection."""
+    rule = UntilPrecise(0.001, minimum=30, maximum=1000, max_time_ns=5 * 10**9)
+    stop = StopDecision("max-time", "5 s of 5 s spent", answered=False)
+    values = tuple(0.1 + 0.003 * (n % 3) for n in range(40))
+    for count, is_known in ((6, False), (40, True)):
+        (test,) = answer_of([input_of("t", values[:count], rule=rule, stop=stop)]).tests
+        assert test.limit is not None
+        assert (test.limit.needed is not None) == is_known
+        assert "--max-time" in test.limit.options
+
+
 def test_progress_and_answer_have_the_interval_of_the_rule() -> None:
     """Dependent values: the rule's interval is wider than Student's."""
     values = tuple(1 + 0.1 * (n // 5 % 2) for n in range(40))

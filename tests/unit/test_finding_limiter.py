@@ -431,6 +431,14 @@ def test_the_kernels_threads_and_a_driven_server_are_no_neighbours() -> None:
     assert "noisy-neighbour" not in codes(GENERATOR)
 
 
+def test_a_cgroup_whose_task_was_killed_reached_its_limit() -> None:
+    """Though the kernel did not count that it did."""
+    held = group(memory_limit=64 * MIB, memory_max=64 * MIB, memory_limit_hits=0, oom_kills=1)
+    (limit,) = limiters(use(cgroups=(held,)))
+    assert limit.code == "memory-limit"
+    assert "reached its limit 1 time; the kernel killed 1 task" in limit.evidence
+
+
 def test_neighbours_are_known_by_the_run_queue_where_no_thread_is() -> None:
     seen = use(cpu=cpu(1.3, 0.7, runnable=3.0), tasks=())
     assert codes(seen) == ["noisy-neighbour", "cpu-saturated"]
@@ -438,6 +446,10 @@ def test_neighbours_are_known_by_the_run_queue_where_no_thread_is() -> None:
     assert codes(light) == []
     squeezed = use(cpu=cpu(0.25, 1.75, runnable=5.0), tasks=())
     assert codes(squeezed) == ["noisy-neighbour"]
+    # A program that used 22 % of a CPU cannot have lost more than the rest to a long queue.
+    crowded = use(cpu=cpu(0.22, 1.74, runnable=15.7), tasks=())
+    (limit,) = limiters(crowded)
+    assert "cost about 78 % of the elapsed time" in limit.evidence
     alone = use(cpu=cpu(1.98, 0.02, runnable=3.0), tasks=())
     assert codes(alone) == ["cpu-saturated"]
 

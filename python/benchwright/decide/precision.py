@@ -513,7 +513,7 @@ def alternatives(
     found = []
     for option, key, name, other in asked:
         values = series.get(name, ())
-        if len(values) < _FEWEST_VALUES:
+        if len(values) < FEWEST_VALUES:
             continue
         estimate = estimate_of(other, values)
         # A value of 0 is no answer: user time has a resolution.
@@ -538,7 +538,7 @@ FAR = 2.0
 """A projection that exceeds a limit by this factor is reported; nearer ones may still change."""
 _FEWEST = 3
 """Trials from which on their mean duration is used."""
-_FEWEST_VALUES = 10
+FEWEST_VALUES = 10
 """Values from which on their scatter is used, before the pilot is complete."""
 
 
@@ -576,7 +576,7 @@ def needed_trials(
 def _projected(rule: UntilPrecise, name: str, values: Sequence[float], size: int) -> float:
     """Return how many trials a metric needs by what is known; infinite if no number is enough."""
     stage = _metric_stage(rule, name, values, size)
-    is_known = len(values) >= _FEWEST_VALUES and (stage.pilot_complete or rule.share is None)
+    is_known = len(values) >= FEWEST_VALUES and (stage.pilot_complete or rule.share is None)
     if stage.satisfied or not is_known:
         return math.inf if stage.need is None else stage.need
     expected = _expected(stage.estimate, rule.target)

@@ -253,14 +253,16 @@ def demanded(use: ResourceUse, found: CpuShares) -> float:
     """Return how many CPUs the trial's threads would have used if each had had its own.
 
     Computed from the recorded threads if they are most of the trial, else from the trial's part of
-    the run queue, assumed to be its part of the CPU time.
+    the run queue, assumed to be its part of the CPU time: at most one CPU, since nothing shows that
+    it would use several, unless it did.
     """
     trial, ran = found.trial or 0.0, sum(task.share for task in use.tasks)
     if waited(use) is not None and ran:
         return trial * wanted(use) / ran
     if use.cpu is None or use.cpu.runnable is None or not found.busy:
         return trial
-    return use.cpu.runnable * trial / found.busy
+    queued = use.cpu.runnable * trial / found.busy
+    return min(queued, 1.0) if trial < 1 else queued
 
 
 def _wanted(task: TaskUse) -> float:

@@ -118,7 +118,8 @@ def _group(group: CgroupUse) -> dict[str, Value]:
         "cgroup": group.path,
         "memory": Figure(group.memory_max or 0, "B"),
         "limit": Figure(group.memory_limit or 0, "B"),
-        "times": group.memory_limit_hits,
+        # Some kernels kill without counting that the limit was reached.
+        "times": max(group.memory_limit_hits, group.oom_kills),
     }
 
 

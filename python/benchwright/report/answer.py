@@ -60,7 +60,7 @@ class ReachedLimit(msgspec.Struct, frozen=True):
     """Those that must be larger for an answer: `--max-time`."""
     needed: int | None = None
     """Trials that the target needs, projected to two digits from those that ran; None without
-    such a target."""
+    such a target, and where those that ran are too few to tell."""
     instead: tuple[Alternative, ...] = ()
     """Other questions, which the limits can answer."""
 
@@ -574,19 +574,22 @@ def _reached_limit(one: TestResult) -> ReachedLimit | None:
         most = getattr(rule, "maximum", None)
         return None if most is None else ReachedLimit(plural(most, "trial"), ("--max-runs",))
     # Only this rule needs numpy.
-    from benchwright.decide.precision import alternatives, needed_trials
+    from benchwright.decide.precision import FEWEST_VALUES, alternatives, needed_trials
 
     series = {name: column.values for name, column in one.columns.items()}
     wanted = needed_trials(rule, series)
     instead = alternatives(rule, series, one.specs)
     if math.isinf(wanted) and not instead:
         return None
-    needed = None if math.isinf(wanted) else int(float(f"{wanted:.2g}"))
+    made = min((len(series.get(name, ())) for name in rule.metrics), default=0)
+    needed = None
+    if made >= FEWEST_VALUES and made < wanted < math.inf:
+        needed = int(float(f"{wanted:.2g}"))
     options, text = ["--max-runs"], plural(rule.maximum, "trial")
     if rule.max_time_ns is not None and reason != "max-runs":
         text = duration_ns_text(rule.max_time_ns)
         options = ["--max-time", *(options if wanted > rule.maximum else [])]
-    return ReachedLimit(text, tuple(options) if needed else (), needed, instead)
+    return ReachedLimit(text, () if math.isinf(wanted) else tuple(options), needed, instead)
 
 
 def worst(findings: Iterable[Finding]) -> Severity | None:
