@@ -404,14 +404,18 @@ impl Trial {
     }
 }
 
-/// Returns how many scripts are tried.
-fn cases() -> u32 {
+/// Returns how many scripts are tried: as many as of any property, or more in the wide form.
+fn config() -> ProptestConfig {
     let is_wide = std::env::var("BW_CALIBRATION").is_ok_and(|how| how == "full");
-    if is_wide { 20_000 } else { 512 }
+    if is_wide {
+        ProptestConfig::with_cases(20_000)
+    } else {
+        ProptestConfig::default()
+    }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    #![proptest_config(config())]
 
     #[test]
     fn no_script_of_a_server_upsets_a_session(
