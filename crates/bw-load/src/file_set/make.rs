@@ -13,35 +13,35 @@
 //!
 //! The contents of a file follow from the set's seed, its directory and its number, and cannot be compressed.
 
+mod contents;
 mod manifest;
+mod queue;
+mod shape;
+mod tally;
 mod trouble;
-mod visit;
 mod walk;
 
+pub use contents::contents;
 pub use manifest::MANIFEST;
+pub use tally::MakeReport;
+pub use trouble::FOLDER;
 
 use crate::file_set::claim::{self, Claim, LOCK, Pace, Refusal};
 use crate::file_set::store::{EntryKind, Store};
 use bw_model::EngineError;
 use bw_schedule::file_set::FileSet;
 use manifest::{Manifest, State, manifest, tables};
-use rand_core::Rng;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::SeedableRng;
+use queue::Queue;
 use serde::Serialize;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
+use tally::{Tally, nanoseconds, present};
 use trouble::{Trouble, is_full};
-use walk::{Queue, Tally, Walk, clear};
-
-/// The folder of a file set, below the directory that the user named.
-pub const FOLDER: &str = "benchwright-files";
+use walk::{Walk, clear};
 
 /// Threads that make a set.
 const THREADS: usize = 8;
-/// Bytes of contents that follow from one seed.
-const CHUNK_BYTES: usize = 64 << 10;
 
 /// What the user permits and the run will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,31 +50,6 @@ pub struct MakeOptions {
     pub replace: bool,
     /// Whether the run changes the set.
     pub changes: bool,
-}
-
-/// What a set contains, and what was found and done, for the result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct MakeReport {
-    /// Directories that exist at the start of the run, the root of the set and empty ones included.
-    pub directories: u64,
-    /// Files that exist at the start of the run.
-    pub files: u64,
-    /// Symbolic links.
-    pub symlinks: u64,
-    /// Bytes in the files.
-    pub bytes: u64,
-    /// Files that were made.
-    pub made: u64,
-    /// Files that had another size, or their second name.
-    pub repaired: u64,
-    /// Files that were as they must be.
-    pub reused: u64,
-    /// Files, links and directories that were removed.
-    pub removed: u64,
-    /// Files of a larger set of the same tables, which stay.
-    pub beyond: u64,
-    /// Length of all this [ns].
-    pub making_ns: u64,
 }
 
 /// The two passes over a set.
@@ -198,42 +173,6 @@ pub fn make<S: Store>(
     })
 }
 
-/// Fills `data` with the contents of file `number` of a directory, from `offset` on.
-pub fn contents(seed: u64, directory: u32, number: u32, offset: u64, data: &mut [u8]) {
-    let file = u64::from(directory) << 32 | u64::from(number);
-    let file = (seed ^ file.wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(17);
-    let mut at = 0;
-    while at < data.len() {
-        let position = offset + at as u64;
-        let (index, skip) = (
-            position / CHUNK_BYTES as u64,
-            (position % CHUNK_BYTES as u64) as usize,
-        );
-        let mixed = file ^ index.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(mixed);
-        let length = (CHUNK_BYTES - skip).min(data.len() - at);
-        let piece = &mut data[at..at + length];
-        if skip == 0 {
-            random.fill_bytes(piece);
-        } else {
-            let mut chunk = [0; CHUNK_BYTES];
-            random.fill_bytes(&mut chunk);
-            piece.copy_from_slice(&chunk[skip..skip + length]);
-        }
-        at += length;
-    }
-}
-
-fn nanoseconds(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Returns how many objects exist at the start of the run.
-fn present(set: &FileSet) -> u64 {
-    let present = (0..set.objects()).filter(|object| set.is_present(*object));
-    present.count() as u64
-}
-
 /// Returns the folder, opened and claimed by `claimer`, and its manifest; None if the folder is new. Nothing is written into
 /// a folder that is not ours, or whose manifest is not `usable`, not even the claim.
 fn open_folder<S: Store>(
@@ -278,32 +217,4 @@ fn open_folder<S: Store>(
     // Another run may have changed it before the claim.
     let found = examine(store)?;
     Ok((folder, claim, found))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contents_do_not_depend_on_where_they_are_cut() {
-        let mut whole = vec![0; 3 * CHUNK_BYTES + 77];
-        contents(7, 1, 2, 0, &mut whole);
-        for (from, length) in [
-            (0, 1),
-            (5, CHUNK_BYTES),
-            (CHUNK_BYTES - 3, 9),
-            (CHUNK_BYTES, 70_001),
-        ] {
-            let mut part = vec![0; length];
-            contents(7, 1, 2, from as u64, &mut part);
-            assert_eq!(
-                part,
-                whole[from..from + length],
-                "{length} bytes from {from}"
-            );
-        }
-        let mut other = vec![0; 64];
-        contents(7, 2, 1, 0, &mut other);
-        assert_ne!(other, whole[..64]);
-    }
 }

@@ -1,12 +1,14 @@
 //! The errors of a place that holds, or cannot hold, a file set.
 
-use super::FOLDER;
-use super::walk::{Failure, Tally};
+use super::tally::{Failure, Tally};
 use crate::file_set::claim;
 use crate::file_set::store::Space;
 use bw_model::EngineError;
 use bw_schedule::file_set::FileSet;
 use std::io;
+
+/// The folder of a file set, below the directory that the user named.
+pub const FOLDER: &str = "benchwright-files";
 
 /// The errors of a place.
 pub(super) struct Trouble {

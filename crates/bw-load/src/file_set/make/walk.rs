@@ -1,18 +1,19 @@
 //! A pass over the tree of a file set, by several threads: each takes a directory, or files to make, and adds what follows.
 
+use super::contents::contents;
 use super::manifest::is_own;
+use super::queue::Queue;
+use super::shape::{Name, Shape};
+use super::tally::{Failure, Tally};
 use super::trouble::Trouble;
-use super::visit::{Name, Shape, Visit};
-use super::{MakeReport, contents, nanoseconds, present};
 use crate::file_set::store::{Entry, EntryKind, Store};
 use bw_model::EngineError;
 use bw_schedule::file_set::{FileSet, Object};
 use std::io;
-use std::ops::{AddAssign, Range};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Files that one thread makes at a time, so that a single large directory keeps all threads busy.
 pub(super) const PIECE_FILES: usize = 64;
@@ -23,101 +24,8 @@ pub(super) const PIECE_BYTES: u64 = 16 << 20;
 /// Bytes of one write.
 pub(super) const WRITE_BYTES: usize = 1 << 20;
 
-/// How many foreign objects an error names.
-pub(super) const NAMED: usize = 3;
-
 /// Time between two reports of a pass; a shorter pass has none.
 pub(super) const REPORTED_EVERY: Duration = Duration::from_secs(1);
-
-/// What a pass over the tree counted.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) made: u64,
-    pub(super) made_bytes: u64,
-    pub(super) repaired: u64,
-    pub(super) reused: u64,
-    pub(super) removed: u64,
-    pub(super) beyond: u64,
-    /// Objects that are missing, extra or of another size.
-    pub(super) differences: u64,
-    /// Objects that are missing.
-    pub(super) missing: u64,
-    /// Bytes that are missing.
-    pub(super) missing_bytes: u64,
-    /// What no file set contains: how much, and the first paths.
-    pub(super) foreign: u64,
-    pub(super) foreign_paths: Vec<String>,
-}
-
-impl Tally {
-    /// Returns the tally of a folder in which everything is missing.
-    pub(super) fn of_nothing(set: &FileSet) -> Self {
-        Self {
-            missing: present(set),
-            missing_bytes: set.bytes(),
-            differences: 1,
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn found_foreign(&mut self, path: String) {
-        self.foreign += 1;
-        self.foreign_paths.push(path);
-        self.foreign_paths.truncate(NAMED);
-    }
-
-    pub(super) fn lacks(&mut self, bytes: u64) {
-        self.differences += 1;
-        self.missing += 1;
-        self.missing_bytes += bytes;
-    }
-
-    pub(super) fn report(&self, set: &FileSet, begun: Instant) -> MakeReport {
-        let mut report = MakeReport {
-            symlinks: set.symlinks().len() as u64,
-            bytes: set.bytes(),
-            made: self.made,
-            repaired: self.repaired,
-            reused: self.reused,
-            removed: self.removed,
-            beyond: self.beyond,
-            making_ns: nanoseconds(begun),
-            ..MakeReport::default()
-        };
-        for object in (0..set.objects()).filter(|object| set.is_present(*object)) {
-            match set.object(object) {
-                Object::Directory(_) | Object::EmptyDirectory(_) => report.directories += 1,
-                Object::File(_) => report.files += 1,
-                Object::Symlink(_) => {}
-            }
-        }
-        report
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.made += other.made;
-        self.made_bytes += other.made_bytes;
-        self.repaired += other.repaired;
-        self.reused += other.reused;
-        self.removed += other.removed;
-        self.beyond += other.beyond;
-        self.differences += other.differences;
-        self.missing += other.missing;
-        self.missing_bytes += other.missing_bytes;
-        self.foreign += other.foreign;
-        self.foreign_paths.extend(other.foreign_paths);
-        self.foreign_paths.truncate(NAMED);
-    }
-}
-
-/// What failed, and where in the folder.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) path: String,
-    pub(super) error: io::Error,
-}
 
 /// A part of the work.
 pub(super) enum Task<S: Store> {
@@ -134,70 +42,6 @@ pub(super) enum Task<S: Store> {
         directory: S::Open,
         files: Vec<usize>,
     },
-}
-
-/// The tasks of all threads. The last one that was added is the next, so that few directories are open at a time.
-pub(super) struct Queue<T> {
-    state: Mutex<QueueState<T>>,
-    changed: Condvar,
-}
-
-pub(super) struct QueueState<T> {
-    tasks: Vec<T>,
-    /// Threads that work on a task, and may add more.
-    working: usize,
-    /// The first failure ends the work.
-    failure: Option<Failure>,
-}
-
-impl<T> Default for Queue<T> {
-    fn default() -> Self {
-        let state = QueueState {
-            tasks: Vec::new(),
-            working: 0,
-            failure: None,
-        };
-        Self {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-        }
-    }
-}
-
-impl<T> Queue<T> {
-    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
-        // A thread that panics while it holds the lock ends the process.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the next task; None if no task is left and none will come, or after a failure.
-    fn take(&self) -> Option<T> {
-        let mut state = self.lock();
-        loop {
-            if state.failure.is_some() {
-                return None;
-            }
-            if let Some(task) = state.tasks.pop() {
-                state.working += 1;
-                return Some(task);
-            }
-            if state.working == 0 {
-                return None;
-            }
-            state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Ends a task that [`take`](Queue::take) returned.
-    fn done(&self, outcome: Result<Vec<T>, Failure>) {
-        let mut state = self.lock();
-        state.working -= 1;
-        match outcome {
-            Ok(more) => state.tasks.extend(more),
-            Err(failure) => drop(state.failure.get_or_insert(failure)),
-        }
-        self.changed.notify_all();
-    }
 }
 
 /// One pass over the tree.
@@ -406,11 +250,283 @@ impl<S: Store> Walk<'_, S> {
     }
 }
 
+/// A directory that is being examined.
+struct Visit<'a, S: Store> {
+    walk: &'a Walk<'a, S>,
+    object: u32,
+    open: S::Open,
+    shape: Shape,
+    /// Which of its directories, files, symbolic links and empty directories were found, or must not exist.
+    settled: [Vec<bool>; 4],
+    pub(super) more: Vec<Task<S>>,
+}
+
+impl<'a, S: Store> Visit<'a, S> {
+    pub(super) fn of(walk: &'a Walk<'a, S>, object: u32, open: S::Open) -> Self {
+        let shape = Shape::of(walk.set, object);
+        let Shape {
+            directories,
+            files,
+            symlinks,
+            empty_directories,
+        } = &shape;
+        let settled =
+            [directories, files, symlinks, empty_directories].map(|range| vec![false; range.len()]);
+        Self {
+            walk,
+            object,
+            open,
+            shape,
+            settled,
+            more: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        let mut path = self.walk.set.path(self.object, false);
+        if !path.is_empty() {
+            path.push('/');
+        }
+        path + name
+    }
+
+    fn at(&self, name: Option<&str>, error: io::Error) -> Failure {
+        let path = self.path(name.unwrap_or_default());
+        Failure { path, error }
+    }
+
+    fn foreign(&self, entry: &Entry<S::Mark>, tally: &mut Tally) {
+        tally.found_foreign(
+            self.path(
+                entry
+                    .name
+                    .as_deref()
+                    .unwrap_or("(a name that is not UTF-8)"),
+            ),
+        );
+    }
+
+    /// Examines an entry that is no file with its second name.
+    pub(super) fn entry(
+        &mut self,
+        store: &mut S,
+        name: Option<Name>,
+        entry: Entry<S::Mark>,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        let set = self.walk.set;
+        match name {
+            Some(Name::Directory(number)) if number < self.shape.directories.len() => {
+                self.settled[0][number] = true;
+                self.more.push(Task::Directory {
+                    object: (self.shape.directories.start + number) as u32,
+                    parent: self.open.clone(),
+                    entry: Some(entry),
+                });
+                Ok(())
+            }
+            Some(Name::File(number)) if number < self.shape.files.len() => {
+                let index = self.shape.files.start + number;
+                if !set.is_present(set.number(Object::File(index))) {
+                    return self.extra(store, &entry, tally);
+                }
+                self.settled[1][number] = true;
+                self.file(store, index, &entry, tally)
+            }
+            Some(Name::File(_)) => {
+                tally.beyond += 1;
+                Ok(())
+            }
+            Some(Name::Symlink(number)) if number < self.shape.symlinks.len() => {
+                let index = self.shape.symlinks.start + number;
+                let text = store.read_link(&self.open, &entry);
+                let text = text.map_err(|error| self.at(entry.name.as_deref(), error))?;
+                if text != set.symlink_text(index).as_bytes() {
+                    self.foreign(&entry, tally);
+                    return Ok(());
+                }
+                self.settled[2][number] = true;
+                let object = set.number(Object::Symlink(index));
+                let kept = store.keep_listed(object, &entry.mark);
+                kept.map_err(|error| self.at(entry.name.as_deref(), error))
+            }
+            Some(Name::EmptyDirectory(number)) if number < self.shape.empty_directories.len() => {
+                let index = self.shape.empty_directories.start + number;
+                let opened = store.open(&self.open, &entry);
+                let listed = opened.and_then(|open| store.list(&open));
+                match listed {
+                    Ok(entries) if entries.is_empty() => {}
+                    Err(error) if !is_foreign(&error) => {
+                        return Err(self.at(entry.name.as_deref(), error));
+                    }
+                    _ => {
+                        self.foreign(&entry, tally);
+                        return Ok(());
+                    }
+                }
+                let object = set.number(Object::EmptyDirectory(index));
+                if !set.is_present(object) {
+                    return self.extra(store, &entry, tally);
+                }
+                self.settled[3][number] = true;
+                let kept = store.keep_listed(object, &entry.mark);
+                kept.map_err(|error| self.at(entry.name.as_deref(), error))
+            }
+            None if self.object == 0 && is_own(&entry) => Ok(()),
+            _ => {
+                self.foreign(&entry, tally);
+                Ok(())
+            }
+        }
+    }
+
+    /// Examines a file with its second name: gives it its first one, or removes it.
+    pub(super) fn renamed(
+        &mut self,
+        store: &mut S,
+        number: usize,
+        mut entry: Entry<S::Mark>,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        let set = self.walk.set;
+        if number >= self.shape.files.len() {
+            tally.beyond += 1;
+            return Ok(());
+        }
+        let index = self.shape.files.start + number;
+        let present = set.is_present(set.number(Object::File(index)));
+        if self.settled[1][number] || !present {
+            return self.extra(store, &entry, tally);
+        }
+        self.settled[1][number] = true;
+        tally.differences += 1;
+        if !self.walk.repair {
+            return Ok(());
+        }
+        let (from, to) = (format!("r{number}"), format!("f{number}"));
+        let renamed = store.rename(&self.open, &from, &to);
+        renamed.map_err(|error| self.at(Some(&from), error))?;
+        entry.name = Some(to);
+        if entry.size != set.files()[index].size {
+            return self.file(store, index, &entry, tally);
+        }
+        tally.repaired += 1;
+        self.walk.count(1);
+        let kept = store.keep_listed(set.number(Object::File(index)), &entry.mark);
+        kept.map_err(|error| self.at(entry.name.as_deref(), error))
+    }
+
+    /// Examines a file that must exist and does; restores its size.
+    fn file(
+        &mut self,
+        store: &mut S,
+        index: usize,
+        entry: &Entry<S::Mark>,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        let (set, name) = (self.walk.set, entry.name.as_deref());
+        let (size, object) = (set.files()[index].size, set.number(Object::File(index)));
+        if entry.size == size {
+            tally.reused += 1;
+            let kept = store.keep_listed(object, &entry.mark);
+            return kept.map_err(|error| self.at(name, error));
+        }
+        tally.differences += 1;
+        if !self.walk.repair {
+            tally.missing_bytes += size.saturating_sub(entry.size);
+            return Ok(());
+        }
+        let restored = store.open(&self.open, entry).and_then(|file| {
+            if entry.size > size {
+                store.set_size(&file, size)?;
+            }
+            self.walk
+                .write(store, &file, index, entry.size.min(size)..size)?;
+            store.keep_open(object, &file)
+        });
+        restored.map_err(|error| self.at(name, error))?;
+        tally.repaired += 1;
+        self.walk.count(1);
+        Ok(())
+    }
+
+    /// Removes what must not exist.
+    fn extra(
+        &mut self,
+        store: &mut S,
+        entry: &Entry<S::Mark>,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        tally.differences += 1;
+        if self.walk.repair {
+            let name = entry.name.as_deref();
+            let removed = store.remove(&self.open, name.unwrap_or_default(), entry.kind);
+            removed.map_err(|error| self.at(name, error))?;
+            tally.removed += 1;
+            self.walk.count(1);
+        }
+        Ok(())
+    }
+
+    /// Makes what was not found: links and empty directories at once, files and directories as further tasks.
+    pub(super) fn missing(&mut self, store: &mut S, tally: &mut Tally) -> Result<(), Failure> {
+        let set = self.walk.set;
+        let of = |settled: &[bool], range: &Range<usize>| -> Vec<usize> {
+            let missing = range.clone().zip(settled).filter(|(_, settled)| !**settled);
+            missing.map(|(index, _)| index).collect()
+        };
+        let directories = of(&self.settled[0], &self.shape.directories);
+        let mut files = of(&self.settled[1], &self.shape.files);
+        files.retain(|index| set.is_present(set.number(Object::File(*index))));
+        let symlinks = of(&self.settled[2], &self.shape.symlinks);
+        let symlinks = symlinks.into_iter().map(Object::Symlink);
+        let empty = of(&self.settled[3], &self.shape.empty_directories);
+        let empty = empty.into_iter().map(Object::EmptyDirectory);
+        let entries = symlinks.chain(empty).map(|entry| set.number(entry));
+        let entries: Vec<u32> = entries.filter(|entry| set.is_present(*entry)).collect();
+        if !self.walk.repair {
+            for index in directories {
+                self.walk.lacks_directory(index as u32, tally);
+            }
+            (files.iter()).for_each(|index| tally.lacks(set.files()[*index].size));
+            entries.iter().for_each(|_| tally.lacks(0));
+            return Ok(());
+        }
+        let mut name = String::new();
+        for object in entries {
+            name.clear();
+            set.write_name(object, false, &mut name);
+            let made = match set.object(object) {
+                Object::Symlink(index) => store
+                    .symlink(&self.open, &name, &set.symlink_text(index))
+                    .and_then(|mark| store.keep_listed(object, &mark)),
+                _ => store
+                    .make_directory(&self.open, &name)
+                    .and_then(|open| store.keep_open(object, &open)),
+            };
+            made.map_err(|error| self.at(Some(&name), error))?;
+            self.walk.count(1);
+        }
+        for index in directories {
+            self.more.push(Task::Directory {
+                object: index as u32,
+                parent: self.open.clone(),
+                entry: None,
+            });
+        }
+        // The last task is the next: a directory's files are made before its directories are opened.
+        for piece in pieces(set, &files) {
+            self.more.push(Task::Files {
+                directory: self.open.clone(),
+                files: piece.to_vec(),
+            });
+        }
+        Ok(())
+    }
+}
+
 /// Returns parts of the files, each for one thread at a time.
-pub(super) fn pieces<'a>(
-    set: &'a FileSet,
-    files: &'a [usize],
-) -> impl Iterator<Item = &'a [usize]> {
+fn pieces<'a>(set: &'a FileSet, files: &'a [usize]) -> impl Iterator<Item = &'a [usize]> {
     let mut rest = files;
     std::iter::from_fn(move || {
         let (mut bytes, mut length) = (0, 0);
@@ -425,12 +541,12 @@ pub(super) fn pieces<'a>(
 }
 
 /// Returns whether an entry could not be opened because it is a mount point, or became a symbolic link.
-pub(super) fn is_foreign(error: &io::Error) -> bool {
+fn is_foreign(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EXDEV | libc::ELOOP))
 }
 
 /// Making a set can take hours: a signal ends it.
-pub(super) fn refuse_interrupted() -> io::Result<()> {
+fn refuse_interrupted() -> io::Result<()> {
     match bw_sys::signals::caught() {
         0 => Ok(()),
         _ => Err(io::ErrorKind::Interrupted.into()),
@@ -455,7 +571,7 @@ pub(super) fn clear<S: Store>(
 }
 
 /// Examines a directory of any file set, and everything in it; removes it all on request.
-pub(super) fn clear_directory<S: Store>(
+fn clear_directory<S: Store>(
     store: &mut S,
     directory: &S::Open,
     path: String,
