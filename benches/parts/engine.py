@@ -35,14 +35,10 @@ class EngineError(Exception):
 def build_with_pacers() -> None:
     """Build the engine with the naive pacers, and have it used from now on."""
     root = Path(__file__).resolve().parents[2]
-    target = root / "target" / "naive-pacers"
-    options = ["--features", "naive-pacers", "--target-dir", str(target)]
     subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-p", "bw-programs", *options],
-        cwd=root,
-        check=True,
+        ["cargo", "build", "--release", "--locked", "-p", "naive-pacers"], cwd=root, check=True
     )
-    os.environ["BW_ENGINE"] = str(target / "release" / "bw-engine")
+    os.environ["BW_ENGINE"] = str(root / "target" / "release" / "bw-engine-naive")
 
 
 @contextlib.contextmanager

@@ -11,11 +11,10 @@ pub mod http;
 pub mod kernel_probe;
 mod labels;
 pub mod merge;
-#[cfg(feature = "naive-pacers")]
-pub mod naive;
 mod net;
 pub mod nfs;
 pub mod null;
+pub mod pacer;
 pub mod policy;
 mod pool;
 pub mod postgres;

@@ -41,7 +41,7 @@ impl NullSpec {
 
     /// Returns when an operation that starts at `start` ends.
     #[must_use]
-    pub(crate) fn end_of(&self, start: Nanos) -> Nanos {
+    pub fn end_of(&self, start: Nanos) -> Nanos {
         self.stalls
             .iter()
             .fold(start + self.service_ns, |end, stall| {

@@ -447,7 +447,7 @@ impl WorkerRecord {
 impl WorkerRecord {
     /// Ends the current interval and starts number `index`. Allocates only if the reporter has returned no
     /// empty one for many intervals.
-    pub(crate) fn turn_over(&mut self, index: u64, in_flight: u64, waiting: u64) {
+    pub fn turn_over(&mut self, index: u64, in_flight: u64, waiting: u64) {
         (self.interval.in_flight, self.interval.waiting) = (in_flight, waiting);
         let next = match self.intervals.take() {
             Some(mut used) => {

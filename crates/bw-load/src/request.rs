@@ -93,7 +93,7 @@ pub enum Pacer {
 impl Pacer {
     /// Returns its name in requests and results.
     #[must_use]
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Spin => "spin",
             Self::Select => "select",

@@ -9,8 +9,7 @@ use crate::environment::{self, EnvironmentReport};
 use crate::file_set::claim;
 use crate::file_set::make::MakeReport;
 use crate::labels::Labels;
-#[cfg(feature = "naive-pacers")]
-use crate::naive::{self, NaivePhase};
+use crate::pacer::{OTHER_PACER, PacerJob, PacerPhase};
 use crate::policy::SpinMargin;
 use crate::pool::{WorkerOutcome, WorkerPool};
 use crate::processes::UserProcesses;
@@ -22,7 +21,7 @@ use crate::request::{self, LoadRequest, Pacer};
 use crate::result::{self, LoadResult, ResultParts};
 use crate::routes::Routes;
 use crate::targets::{self, OpenTarget, RunTarget, SeveralFactory};
-use crate::worker::{Stop, WorkerFilament, WorkerPlan};
+use crate::worker::{Stop, Times, WorkerFilament, WorkerPlan};
 use bw_model::EngineError;
 use bw_model::Nanos;
 use bw_record::interval::Interval;
@@ -30,6 +29,7 @@ use bw_schedule::file_counts::RunFiles;
 use bw_schedule::file_set::FileSet;
 use bw_schedule::workload::WorkloadSpec;
 use bw_schedule::workload::build::Extent;
+use bw_sys::clock::monotonic_ns;
 use bw_trace::input::{TraceInput, TraceReport};
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,7 @@ pub fn run(
     }
     let run = RunContext::prepare(request, &*opened, files)?;
     if request.pacer != Pacer::Spin {
-        return run_naive(run, &*opened, request, listener);
+        return run_other(run, &*opened, request, listener);
     }
     on(&*opened, run, request, listener)
 }
@@ -380,50 +380,59 @@ fn recording_channels(request: &LoadRequest) -> (Vec<RecordChannels>, Vec<Worker
     (0..request.workers).map(one).unzip()
 }
 
-/// Runs a load by one of the paper's naive replayers.
-#[cfg(feature = "naive-pacers")]
-fn run_naive(
+/// Runs a load by another pacer than the engine's own.
+///
+/// # Errors
+/// `pacer-unavailable`: this program has none; what the pacer refuses.
+fn run_other(
     run: RunContext,
     opened: &dyn RunTarget,
     request: &LoadRequest,
     listener: &mut dyn RunListener,
 ) -> Result<LoadResult, EngineError> {
-    naive::check(request)?;
+    let Some(pacer) = OTHER_PACER.get() else {
+        let message = format!(
+            "pacer: this engine does not have the pacer '{}'",
+            request.pacer.name()
+        );
+        let remedy = "leave the pacer out, or use the program of benches/naive-pacers";
+        return Err(EngineError::request("pacer-unavailable", message, remedy).about("pacer"));
+    };
     let (mut channels, streams) = recording_channels(request);
     let mut reporter = reporter(request, &run.devices, streams, listener)?;
-    let filaments = run.build(request, 0)?;
-    let early_clock = run.clock_source.clock(crate::pool::EARLY_ZERO_NS);
-    let calls = naive::calls(opened, naive::threads(request), &early_clock)?;
-    let job = naive::NaiveRun {
-        request,
-        stop: &run.stop,
-        clock_source: &run.clock_source,
-        target: naive::describe_calls(opened),
+    let begin = || {
+        let mut clock = run.clock_source.clock(monotonic_ns());
+        clock.wait_for_zero();
+        clock
     };
-    let record = run.record(request, 0, channels.remove(0));
-    let (report, started_ns) = job.run((filaments, calls, record), |moment| match moment {
-        NaivePhase::Begun(started_ns) => reporter.begin(started_ns),
-        NaivePhase::Under => reporter.serve(&run.clock_source, &run.stop),
-        NaivePhase::Over => {
+    let job = PacerJob {
+        request,
+        size_bytes: opened.extent(),
+        stop: &run.stop,
+        begin: &begin,
+        filaments: run.build(request, 0)?,
+        record: run.record(request, 0, channels.remove(0)),
+    };
+    let outcome = pacer(job, &mut |phase| match phase {
+        PacerPhase::Begun(started_ns) => reporter.begin(started_ns),
+        PacerPhase::Under => reporter.serve(&run.clock_source, &run.stop),
+        PacerPhase::Over => {
             reporter.finished(0);
             reporter.serve(&run.clock_source, &run.stop)
         }
     })?;
-    run.finish(request, reporter, (vec![report], started_ns))
-}
-
-/// Refuses the paper's naive replayers, which this build does not contain.
-#[cfg(not(feature = "naive-pacers"))]
-fn run_naive(
-    _: RunContext,
-    _: &dyn RunTarget,
-    request: &LoadRequest,
-    _: &mut dyn RunListener,
-) -> Result<LoadResult, EngineError> {
-    let message = format!(
-        "pacer: this engine was built without the pacer '{}'",
-        request.pacer.name()
-    );
-    let remedy = "leave the pacer out, or build bw-engine with --features naive-pacers";
-    Err(EngineError::request("pacer-unavailable", message, remedy).about("pacer"))
+    let end = match run.stop.load(Ordering::Relaxed) {
+        0 => request.end(),
+        _ => outcome.record.last_end(),
+    };
+    let report = WorkerOutcome {
+        worker: 0,
+        record: outcome.record,
+        times: Times::default(),
+        spin_margin: Nanos::ZERO,
+        scheduling: None,
+        end,
+        target: outcome.target,
+    };
+    run.finish(request, reporter, (vec![report], outcome.started_ns))
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use bw_load::file::{Buffers, FileSpec, open, payload_position};
-use bw_load::naive::{BlockingFile, BlockingTarget};
 use bw_model::{Kind, Operation};
 use files::*;
 use proptest::prelude::*;
@@ -262,33 +261,25 @@ fn apply(model: &mut [u8], operation: &Operation, payload: &[u8], sequence: &mut
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, rng_seed: prop::test_runner::RngSeed::Fixed(4), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A sequence of operations leaves the same bytes in the file as in memory; on both
-    /// engines, and with blocking calls.
+    /// A sequence of operations leaves the same bytes in the file as in memory, on both engines.
     #[test]
     fn any_sequence_does_to_the_file_what_it_does_in_memory(steps in workload()) {
         let place = Place::in_directory(Path::new("/dev/shm"));
         let largest = 9_000;
         let buffers = Buffers::new(1, largest, false).unwrap();
-        let mut ways: Vec<_> = engines().into_iter().map(Some).collect();
-        ways.push(None);
-        for way in ways {
-            let path = place.file(&format!("{way:?}"));
-            let mut spec = made(&path, way.unwrap_or_default(), 70_000);
+        for engine in engines() {
+            let path = place.file(&format!("{engine:?}"));
+            let mut spec = made(&path, engine, 70_000);
             spec.repeat_data = true;
-            let (file, mut target) = target(&spec, WRITES, 1, largest);
-            let calls = BlockingFile::of(&file, largest).unwrap();
+            let (_file, mut target) = target(&spec, WRITES, 1, largest);
             let (mut model, mut sequence) = (std::fs::read(&path).unwrap(), 0);
             for (kind, offset, size) in &steps {
                 let operation = operation(*kind, *offset, *size);
                 let expected = apply(&mut model, &operation, buffers.payload(), &mut sequence);
-                if way.is_some() {
-                    let (result, data) = execute(&mut target, &[operation]).remove(0);
-                    prop_assert_eq!(result, expected);
-                    let from = *offset as usize;
-                    prop_assert!(data.is_empty() || data == model[from..from + *size as usize]);
-                } else {
-                    prop_assert_eq!(calls.execute(&operation), expected);
-                }
+                let (result, data) = execute(&mut target, &[operation]).remove(0);
+                prop_assert_eq!(result, expected);
+                let from = *offset as usize;
+                prop_assert!(data.is_empty() || data == model[from..from + *size as usize]);
             }
             prop_assert!(std::fs::read(&path).unwrap() == model);
         }

@@ -168,30 +168,3 @@ fn letters_reach_a_filament_on_another_worker_and_the_run_ends_when_nothing_is_l
         (110, 110)
     );
 }
-
-#[test]
-fn the_naive_pacers_issue_everything_and_nothing_early() {
-    for pacer in ["select", "sleep", "ded-clock"] {
-        let workload = json!({"seed": 1, "filaments": [constant(500)]});
-        let request = request(
-            json!({"workload": workload, "duration_ns": 200_000_000, "pacer": pacer, "depth": 4}),
-        );
-        let counts = run(&request, &mut ()).unwrap().counts;
-        assert_eq!(
-            (counts.intended, counts.completed, counts.early),
-            (100, 100, 0),
-            "{pacer}"
-        );
-    }
-}
-
-#[test]
-fn a_naive_pacer_refuses_a_closed_loop() {
-    let user = json!({"type": "closed", "users": 1, "think": {"type": "constant", "value": 0}, "access": access()});
-    let workload = json!({"seed": 1, "filaments": [user]});
-    let request = request(
-        json!({"workload": workload, "duration_ns": 200_000_000, "pacer": "sleep", "depth": 4}),
-    );
-    let error = run(&request, &mut ()).err().unwrap();
-    assert_eq!((error.status, error.code), (2, "pacer-closed"));
-}

@@ -12,8 +12,6 @@
 //! Sizes and alignments are those that the kernel reports: statx(2) `STATX_DIOALIGN` (Linux 6.1); ioctl_blk(2)
 //! `BLKSSZGET`.
 
-#[cfg(feature = "naive-pacers")]
-use crate::file::buffers::Buffers;
 use crate::file::engines::{Engines, FileTarget};
 use crate::file::operand::Operand;
 use crate::file::overwrite;
@@ -47,8 +45,6 @@ pub struct TargetUse {
 #[derive(Debug)]
 pub struct OpenFile {
     spec: FileSpec,
-    #[cfg(feature = "naive-pacers")]
-    file: Arc<File>,
     size_bytes: u64,
     block_bytes: u32,
     engines: Engines,
@@ -80,12 +76,11 @@ pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, EngineError
             "data from byte {hole} on: never written, so that reads there may not reach the device"
         ));
     }
-    let file = Arc::new(file);
     Ok(OpenFile {
         block_bytes: block(spec, limits)?,
         spec: spec.clone(),
         engines: Engines {
-            operand: Operand::File(Arc::clone(&file)),
+            operand: Operand::File(Arc::new(file)),
             engine: spec.engine,
             threads: spec.threads,
             unique_data: purpose.writes && !spec.repeat_data,
@@ -93,8 +88,6 @@ pub fn open(spec: &FileSpec, purpose: TargetUse) -> Result<OpenFile, EngineError
             features: Vec::new(),
             absent,
         },
-        #[cfg(feature = "naive-pacers")]
-        file,
         size_bytes,
     })
 }
@@ -143,19 +136,6 @@ impl OpenFile {
     /// `target-engine`: the requested engine is not available.
     pub fn worker(&self, depth: u32, largest_bytes: u32) -> Result<FileTarget, EngineError> {
         self.engines.worker(depth, largest_bytes)
-    }
-
-    /// Returns the open file and buffers for one operation of up to `largest_bytes` at a time.
-    ///
-    /// # Errors
-    /// `target-engine`: there is no memory for buffers.
-    #[cfg(feature = "naive-pacers")]
-    pub(crate) fn for_one_call(
-        &self,
-        largest_bytes: u32,
-    ) -> Result<(Arc<File>, Buffers), EngineError> {
-        let buffers = crate::file::engines::buffers(1, largest_bytes, false)?;
-        Ok((Arc::clone(&self.file), buffers))
     }
 }
 

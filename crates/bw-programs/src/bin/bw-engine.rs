@@ -90,7 +90,7 @@ enum ControlLine {
     Stop,
 }
 
-fn main() {
+pub(crate) fn main() {
     environment::on_panic(say_panic);
     if std::env::args().nth(1).as_deref() == Some("--version") {
         println!("bw-engine {}", env!("CARGO_PKG_VERSION"));
