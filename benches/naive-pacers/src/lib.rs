@@ -341,7 +341,7 @@ impl Naive<'_> {
         }
         recording.record.intended(&flight.planned);
         recording.record.issued(&flight.planned, flight.issued);
-        recording.record.completed(flight, now, now, result.into());
+        recording.record.completed(flight, now, now, result);
     }
 
     /// Waits until `at`; false if the run is stopped before that.
