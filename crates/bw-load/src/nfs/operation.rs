@@ -405,3 +405,69 @@ pub(crate) fn is_idempotent(kind: Kind) -> bool {
         Kind::Remove | Kind::Mkdir | Kind::Rmdir | Kind::Rename
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bw_model::Nanos;
+    use bw_nfs::rpc::Credentials;
+    use bw_schedule::file_set::FileSet;
+
+    /// Returns the data of some WRITEs to one place.
+    fn written(unique: bool, size: u32) -> Vec<Vec<u8>> {
+        let one = serde_json::json!({"type": "constant", "value": 1});
+        let set = serde_json::json!({"seed": 1, "max_depth": 1, "directories": one, "files": one, "file_size": one});
+        let set = FileSet::new(&serde_json::from_value(set).unwrap()).unwrap();
+        let shared = Arc::new(ServerFiles::new(Arc::new(set)));
+        let object = shared.set.objects() - 1;
+        shared.handles.set(object, Handle::new(b"handle"));
+        let credentials = Credentials {
+            machine: "m".to_owned(),
+            uid: 0,
+            gid: 0,
+        };
+        let mode = DataMode {
+            largest_bytes: 4096,
+            synchronous: false,
+            unique,
+        };
+        let mut translator = Translator::new(NfsCaller::new(&credentials), shared, mode);
+        let address = FileAddress {
+            object,
+            renamed: false,
+            offset: 0,
+        };
+        let operation = Operation {
+            at: Nanos::ZERO,
+            offset: address.pack(),
+            size,
+            kind: Kind::Write,
+            notify: false,
+            tag: 0,
+        };
+        let write = |xid| {
+            let mut out = Vec::new();
+            translator.encode(&mut out, xid, &operation).unwrap();
+            let end = out.len() - (size.next_multiple_of(4) - size) as usize;
+            out[end - size as usize..end].to_vec()
+        };
+        (1..4).map(write).collect()
+    }
+
+    #[test]
+    fn unique_data_differ_in_each_sector_and_repeated_ones_do_not() {
+        let repeated = written(false, 1025);
+        assert!(repeated.iter().all(|data| *data == repeated[0]));
+        let unique = written(true, 1025);
+        let mut sectors: Vec<_> = unique
+            .iter()
+            .flat_map(|data| data[..1024].chunks(512))
+            .collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        assert_eq!(sectors.len(), 6);
+        // Beyond the mark the data are those of the place.
+        assert_eq!(unique[0][16..512], repeated[0][16..512]);
+        assert_eq!(unique[0][1024], repeated[0][1024]);
+    }
+}
