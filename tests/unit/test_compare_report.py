@@ -401,19 +401,20 @@ def test_a_gate_of_a_comparison_cut_short_has_not_passed_in_junit(reason: str) -
         assert tag == "failure" or told.get("message") == reason
 
 
-def test_trials_that_failed_are_an_error_in_junit() -> None:
-    stop = StopDecision("failed", "a trial failed in 10 of 10 blocks", answered=False)
-    found = comparison_of(failed_blocks=10, stop=stop)
-    suite = ElementTree.fromstring(render_junit([found])).find("testsuite")
-    assert suite is not None
-    assert suite.get("errors") == "1"
-    assert suite.find("testcase[@name='trials']/error") is not None
-    rule = msgspec.structs.replace(found.rule, accepted=("command-failed",))
+@pytest.mark.parametrize("code", ["", "command-failed", "result-failed", "timeout", "biased-null"])
+def test_trials_that_failed_are_an_error_in_junit_and_the_exit_status(code: str) -> None:
+    """Of a comparison that answers its question; the code is accepted."""
+    found = comparison_of(failed_blocks=10)
+    assert comparison_of().exit_status == 0
+    rule = msgspec.structs.replace(found.rule, accepted=(code,) if code else ())
     found = msgspec.structs.replace(found, rule=rule)
     suite = ElementTree.fromstring(render_junit([found])).find("testsuite")
     assert suite is not None
-    assert suite.get("errors") == "0"
-    assert "accepted" in (suite.findtext("testcase[@name='trials']/system-out") or "")
+    is_red = code in ("", "biased-null")
+    assert (found.exit_status, suite.get("errors")) == ((1, "1") if is_red else (0, "0"))
+    assert (suite.find("testcase[@name='trials']/error") is not None) == is_red
+    accepted = "accepted" in (suite.findtext("testcase[@name='trials']/system-out") or "")
+    assert accepted != is_red
 
 
 def test_junit_has_the_findings_and_an_undecided_gate_is_an_error() -> None:

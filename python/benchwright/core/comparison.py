@@ -18,7 +18,7 @@ from benchwright.core.plan import (
     UntilPrecise,
     UntilPredicate,
 )
-from benchwright.core.results import Estimate, SlowRuns
+from benchwright.core.results import BROKEN_CODES, Estimate, SlowRuns
 from benchwright.core.text import duration_ns_text, percent_text, plural
 
 # -- The question and the answer of a comparison ---------------------------------------
@@ -331,11 +331,16 @@ class ComparisonResult(msgspec.Struct, frozen=True):
     null: NullResult | None = None
 
     @property
+    def has_failures(self) -> bool:
+        """Whether trials failed, which the user did not accept."""
+        return bool(self.failed_blocks) and not {*BROKEN_CODES} & {*self.rule.accepted}
+
+    @property
     def exit_status(self) -> int:
-        """1 if a gate failed, 3 if the question is not answered, else 0. The gates are the
-        question if there are any, else the verdicts."""
+        """1 if a gate or a trial failed, 3 if the question is not answered, else 0. The gates are
+        the question if there are any, else the verdicts."""
         outcomes = {gate.outcome for gate in self.gates}
-        if GateOutcome.FAILED in outcomes:
+        if GateOutcome.FAILED in outcomes or self.has_failures:
             return 1
         answered = GateOutcome.UNDECIDED not in outcomes if outcomes else self.stop.answered
         return 0 if answered else 3

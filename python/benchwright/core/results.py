@@ -135,6 +135,10 @@ class Summary(msgspec.Struct, frozen=True):
 # -- A finding about a result: data that travels with it, not a log line ------------
 
 
+BROKEN_CODES = ("command-failed", "load-failed", "result-failed", "timeout")
+"""Codes of the findings that report a failed trial."""
+
+
 class Severity(enum.StrEnum):
     """Severity of a finding."""
 

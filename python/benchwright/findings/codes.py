@@ -663,9 +663,6 @@ def all_codes() -> Mapping[str, Code]:
     return merge_tables(_OF_THE_CORE, *(feature.finding_codes() for feature in features()))
 
 
-BROKEN_CODES = ("command-failed", "load-failed", "result-failed", "timeout")
-"""Codes of the findings that report a failed trial."""
-
 WHOLE_CODES = ("results-not-read", "settings-differ")
 """Codes of findings whose evidence is a list that is shown whole: nothing else shows what is
 missing."""

@@ -16,8 +16,8 @@ from benchwright.core.criterion import Criterion
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.results import Finding, FindingFigures, Severity, Summary
-from benchwright.findings.codes import BROKEN_CODES, LIMITER_CODES, LIMITS_OF_FAILURES, make_finding
+from benchwright.core.results import BROKEN_CODES, Finding, FindingFigures, Severity, Summary
+from benchwright.findings.codes import LIMITER_CODES, LIMITS_OF_FAILURES, make_finding
 from benchwright.findings.limiter import (
     WatchedWindow,
     counts,

@@ -25,7 +25,15 @@ from benchwright.core.comparison import ComparisonResult
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import FAILED_ENDINGS, Trial, TrialEnding
 from benchwright.core.plan import Pairs, StoppingRule, UntilPrecise, usual_direction
-from benchwright.core.results import UNSEEN_SIZE, Alternative, Estimate, Finding, Severity, SlowRuns
+from benchwright.core.results import (
+    BROKEN_CODES,
+    UNSEEN_SIZE,
+    Alternative,
+    Estimate,
+    Finding,
+    Severity,
+    SlowRuns,
+)
 from benchwright.core.text import (
     duration_ns_text,
     duration_text,
@@ -36,8 +44,7 @@ from benchwright.core.text import (
 )
 from benchwright.core.untrusted import shell_text
 from benchwright.decide.stopping import current_estimate, main_metric, statistic_label
-from benchwright.feature import COMMAND_FAILED
-from benchwright.findings.codes import BROKEN_CODES, LISTED_CODES, WHOLE_CODES, template_of
+from benchwright.findings.codes import LISTED_CODES, WHOLE_CODES, template_of
 from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import kind_of
 from benchwright.findings.sentence import range_sentence, sentence, sizes
@@ -217,15 +224,9 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         """Whether the exit status of its command was 1."""
-        accepted = {
-            arm
-            for comparison in self.comparisons
-            if COMMAND_FAILED in comparison.rule.accepted
-            for arm in comparison.arms
-        }
         return (
             self.status == "failed"
-            or any(failures(test) for test in self.tests if test.name not in accepted)
+            or any(failures(test) for test in self.tests if test.arm is None)
             or any(comparison.exit_status == 1 for comparison in self.comparisons)
         )
 

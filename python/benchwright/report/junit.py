@@ -20,7 +20,6 @@ from benchwright.core.comparison import ComparisonResult, GateOutcome, Verdict
 from benchwright.core.results import Finding, Severity
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
-from benchwright.feature import COMMAND_FAILED
 from benchwright.report.comparison import gate_sentence, sentence
 from benchwright.report.documents import finding_lines
 
@@ -130,10 +129,10 @@ def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
     message = f"a trial failed in {plural(count, 'block')}"
     if any(verdict.blocks is None for verdict in comparison.verdicts):
         message = f"{plural(count, 'trial')} of one arm failed"
-    if COMMAND_FAILED in comparison.rule.accepted:
-        add_child(case, "system-out", text=f"{message}, which is accepted")
-    else:
+    if comparison.has_failures:
         add_child(case, "error", message, comparison.stop.detail)
+    else:
+        add_child(case, "system-out", text=f"{message}, which is accepted")
     return [case]
 
 

@@ -28,6 +28,7 @@ from benchwright.core.plan import (
     StopDecision,
     TestPlan,
 )
+from benchwright.core.results import BROKEN_CODES
 from benchwright.core.text import plural, status_text
 from benchwright.decide.stopping import (
     TestProgress,
@@ -37,7 +38,6 @@ from benchwright.decide.stopping import (
     out_of_reach,
     progress_of,
 )
-from benchwright.feature import COMMAND_FAILED
 from benchwright.findings.comparison import gang_confounded
 from benchwright.run.findings import findings_of_session
 from benchwright.run.gangs import Gangs, Task
@@ -577,7 +577,7 @@ class Session:
         accepted = {
             test.key
             for one in self.comparisons
-            if COMMAND_FAILED in one.rule.accepted
+            if {*BROKEN_CODES} & {*one.rule.accepted}
             for test in one.tests
         }
         failed = [test.name for test in self.tests if test.failed and test.key not in accepted]

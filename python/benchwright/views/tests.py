@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from benchwright.core.results import Alternative, Estimate, Severity
+from benchwright.core.results import BROKEN_CODES, Alternative, Estimate, Severity
 from benchwright.core.text import Scale, exact_text, list_text, percent_text, plural, scale_of
 from benchwright.core.untrusted import shell_text, visible
-from benchwright.findings.codes import BROKEN_CODES, UNSTEADY_CODES
+from benchwright.findings.codes import UNSTEADY_CODES
 from benchwright.report.answer import (
     BEST,
     FIRST,
