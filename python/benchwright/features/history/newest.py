@@ -284,7 +284,7 @@ def newest_answers(looks: Sequence[NewestLook | str], false_alarms: float) -> li
     for at, look in undecided.items():
         alike, more = look.values.size - look.doubtful, further.get(at, 0)
         like = "it" if alike == 1 else f"the last {alike}"
-        would = "decide" if more else "not decide: measure longer"
+        would = "show whether it differs" if more else "not decide: measure longer"
         words = f"{plural(more or MOST_MORE, 'more run')} like {like} would {would}"
         why = f"{answers[at].why}; {words}"
         answers[at] = msgspec.structs.replace(answers[at], more=more, why=why)

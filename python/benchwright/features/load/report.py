@@ -258,6 +258,8 @@ def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("operations", ", ".join(counts))
     if result.file_set is not None:
         yield ("file set", _file_set_text(result.file_set, report))
+    if traffic := _traffic(result):
+        yield ("network", traffic)
     connections = _connections(result)
     if connections:
         yield ("connections", connections + whole)
@@ -374,6 +376,17 @@ def _rates(result: EngineResult, intended: str) -> str:
     if offered is not None and rate_text(offered) != rate_text(achieved):
         text = f"{intended}offered {rate_text(offered)}, achieved {rate_text(achieved)}"
     return text
+
+
+def _traffic(result: EngineResult) -> str:
+    """Return what was sent and received, heads included: the rates of operations count replies."""
+    targets = (result.target, *result.target.targets.values())
+    sent = sum(target.sent_bytes for target in targets)
+    received = sum(target.received_bytes for target in targets)
+    if not result.measured_ns or not sent + received:
+        return ""
+    per_s = 1e9 / result.measured_ns
+    return f"{byte_rate_text(sent * per_s)} sent, {byte_rate_text(received * per_s)} received"
 
 
 def _measured(result: EngineResult, warm_up_ns: int) -> str:

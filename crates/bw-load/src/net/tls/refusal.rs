@@ -114,7 +114,7 @@ fn of_certificate(error: &CertificateError) -> Refusal {
         )),
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             Refusal::certificate(
-                "its certificate is that of an authority, which no server can have",
+                "its certificate is that of an authority (CA:TRUE), which the TLS library here (rustls) does not accept from a server, although others do",
                 "make one with basicConstraints=CA:FALSE, or accept any certificate with --insecure",
             )
         }
