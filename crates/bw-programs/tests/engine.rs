@@ -372,7 +372,7 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_samples_and_not_the_run() {
     let mut request = load(&json!({"duration_ns": 300_000_000, "samples": path}));
     request["workload"]["filaments"][0]["rate"] = json!({"micro_per_s": 100_000_000_000_u64});
     let mut command = Command::new("prlimit");
-    command.args(["--fsize=500000", env!("CARGO_BIN_EXE_bw-engine")]);
+    command.args(["--fsize=120000", env!("CARGO_BIN_EXE_bw-engine")]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -385,9 +385,10 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_samples_and_not_the_run() {
     assert_eq!((status, &result["type"]), (Some(0), &json!("result")));
     assert_eq!(result["kinds"]["all"]["response_ns"]["count"], 30_000);
     assert_eq!(samples["failed"], "File too large");
-    // Two blocks of 4096 rows fit; the third was cut off, and the rest can be read.
-    assert_eq!((&samples["rows"], rows), (&json!(8192), 8192));
-    assert_eq!(samples["lost"], 30_000 - 8192);
+    // Some blocks of 4096 rows fit; the next was cut off, and the rest can be read.
+    assert!(rows > 0 && rows < 30_000 && rows % 4096 == 0, "{rows} rows");
+    assert_eq!(samples["rows"], rows);
+    assert_eq!(samples["lost"], 30_000 - rows);
 }
 
 /// Returns how many rows a strict reader reads.

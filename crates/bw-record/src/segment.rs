@@ -7,6 +7,7 @@
 mod columns;
 pub mod reader;
 
+use crate::segment::columns::{BLOCK_ROWS, part};
 use bw_model::{Kind, Nanos, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -23,8 +24,6 @@ pub(crate) const PLAIN_VERSION: u16 = 1;
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"BLK\n";
 /// The length of a block's head [bytes].
 pub(crate) const BLOCK_HEAD: usize = 16;
-/// Maximum number of rows in a block, which a reader must hold at a time: at most 6 MB.
-pub(crate) const BLOCK_ROWS: usize = 65_536;
 
 /// An error in a file of rows.
 #[derive(Debug)]
@@ -225,13 +224,6 @@ pub(crate) fn decode_row(bytes: &[u8; ROW_BYTES]) -> Result<Row, u8> {
     })
 }
 
-/// Returns the `N` bytes from `start`; they must exist.
-pub(super) fn part<const N: usize>(bytes: &[u8], start: usize) -> [u8; N] {
-    let mut part = [0; N];
-    part.copy_from_slice(&bytes[start..start + N]);
-    part
-}
-
 /// Appends a block of these rows to `bytes`; a block without rows marks an orderly end.
 ///
 /// Panics if there are more than [`BLOCK_ROWS`].
@@ -282,7 +274,7 @@ impl<W: Write> SegmentWriter<W> {
     }
 
     /// Continues a file that has a header and blocks already. The caller has read the header,
-    /// and `into` is positioned after the last whole block ([`crate::segment::reader::SegmentReader::offset`]).
+    /// and `into` is positioned after the last whole block (the `offset` of its reader).
     #[must_use]
     pub fn append(into: W) -> Self {
         Self {

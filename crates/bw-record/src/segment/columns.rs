@@ -4,9 +4,10 @@
 //! (one size, one worker, all bytes transferred) has no bytes, and numpy decodes a column at once. Rejected: a general
 //! compressor (zstd) behind the raw rows: it halves them again, and costs several times the CPU time of this.
 
-use crate::segment::{BLOCK_ROWS, part};
 use bw_model::{Kind, Nanos, Row};
 
+/// Maximum number of rows in a block, which a reader must hold at a time: at most 6 MB.
+pub(crate) const BLOCK_ROWS: usize = 65_536;
 /// Number of columns.
 const COLUMNS: usize = 9;
 /// The lengths of the columns, before them [bytes].
@@ -175,4 +176,11 @@ impl Column<'_> {
         }
         Err("a number in a column is too long")
     }
+}
+
+/// Returns the `N` bytes from `start`; they must exist.
+pub(crate) fn part<const N: usize>(bytes: &[u8], start: usize) -> [u8; N] {
+    let mut part = [0; N];
+    part.copy_from_slice(&bytes[start..start + N]);
+    part
 }

@@ -3,9 +3,10 @@
 //! Decision: a block is accepted only with a valid checksum. A lenient reader looks for the next block
 //! after a damaged one, and reports how many bytes and blocks it skipped; a strict one stops.
 
+use crate::segment::columns::{BLOCK_ROWS, part};
 use crate::segment::{
-    BLOCK_HEAD, BLOCK_MAGIC, BLOCK_ROWS, HEAD, Header, PLAIN_VERSION, ROW_BYTES, SegmentError,
-    checksum, columns, decode_row, part,
+    BLOCK_HEAD, BLOCK_MAGIC, HEAD, Header, PLAIN_VERSION, ROW_BYTES, SegmentError, checksum,
+    columns, decode_row,
 };
 use bw_model::Row;
 use std::io::{ErrorKind, Read};
