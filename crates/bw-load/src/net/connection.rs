@@ -155,6 +155,8 @@ pub(crate) struct Connection<S> {
     pub unsent: bool,
     /// The slots of the operations in progress, in the order in which they began.
     pub carried: SlotList,
+    /// The last look for ready sockets before something happened on it.
+    pub seen: u64,
     /// How many operations have begun since it was established.
     pub begun: u64,
     /// When the connect, or after it the handshake, began.
@@ -183,6 +185,7 @@ impl<S> Connection<S> {
             out: Outgoing::with_capacity(OUTGOING_BYTES).copying(copied),
             unsent: false,
             carried: SlotList::default(),
+            seen: 0,
             begun: 0,
             since_ns: 0,
             shook_hands: false,

@@ -29,6 +29,10 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Delay before another attempt at a connection that failed, or that carried no whole exchange.
 const RETRY_NS: u64 = 50_000_000;
 
+/// A connection on which nothing had arrived so long ago is not read before it is used: about what that read takes after a
+/// sleep [ns].
+const QUIET_NS: u64 = 20_000;
+
 /// What was sent, received and established so far, without the warm-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
@@ -97,6 +101,9 @@ pub(crate) struct Connections<S> {
     limits: Timeouts,
     /// Connections that are down, and when each is tried again [ns], the earliest first.
     retries: VecDeque<(u64, u32)>,
+    /// How often ready sockets were looked for, and when the last time [ns].
+    looks: u64,
+    looked_ns: u64,
     buffer: Box<[u8]>,
     connect_times: Histogram,
     /// Whether the run has not begun: what is established is no reconnection.
@@ -132,6 +139,8 @@ impl<S> Connections<S> {
             again: VecDeque::with_capacity(size),
             limits: Timeouts::new(Some(Nanos(CONNECT_TIMEOUT.as_nanos() as u64)), size),
             retries: VecDeque::with_capacity(size),
+            looks: 0,
+            looked_ns: 0,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             connect_times,
             before_run: true,
@@ -179,6 +188,7 @@ impl<S> Connections<S> {
     /// # Errors
     /// The negative errno of a connection that failed.
     pub(crate) fn read(&mut self, index: u32) -> Result<Option<usize>, i32> {
+        self.all[index as usize].seen = self.looks;
         let length = self.all[index as usize].read(&mut self.buffer)?;
         self.traffic.received_bytes += length.unwrap_or(0) as u64;
         Ok(length)
@@ -229,9 +239,21 @@ impl<S> Connections<S> {
     /// Looks for ready sockets, if none is known.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         if self.again.is_empty() && self.epoll.ready() == 0 {
+            self.looks += 1;
+            self.looked_ns = monotonic_ns();
             self.epoll.wait(Nanos::ZERO)?;
         }
         Ok(())
+    }
+
+    /// Returns whether nothing had arrived on an idle connection just now: a look after its last read has not found it.
+    pub(crate) fn is_quiet(&self, index: u32) -> bool {
+        let connection = &self.all[index as usize];
+        // What was found and not served may be its, and so may what a full buffer left out.
+        let is_known = self.again.is_empty() && self.epoll.ready() == 0 && !self.epoll.was_full();
+        is_known
+            && connection.seen < self.looks
+            && monotonic_ns().saturating_sub(self.looked_ns) < QUIET_NS
     }
 
     /// Returns what has happened to the next connection that was found.
@@ -252,6 +274,7 @@ impl<S> Connections<S> {
                 continue;
             }
             connection.again = false;
+            connection.seen = self.looks;
             return match connection.state {
                 // What the server sends first waits until the handshake's turn.
                 ConnectionState::Down | ConnectionState::Connected => continue,
@@ -409,6 +432,7 @@ impl<S> Connections<S> {
     /// Notes that operations can begin on a connection.
     pub(crate) fn complete(&mut self, index: u32) {
         self.limits.end(index);
+        self.all[index as usize].seen = self.looks;
         self.all[index as usize].state = ConnectionState::Ready;
         self.traffic.reconnects += u64::from(!self.before_run);
     }
@@ -420,5 +444,45 @@ impl<S> Connections<S> {
         connection.close(connection.state == ConnectionState::Connecting);
         self.traffic.failed_connects += 1;
         self.retries.push_back((monotonic_ns() + RETRY_NS, index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::connection::Endpoint;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_connection_is_quiet_only_if_a_look_after_its_last_read_found_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let endpoint = Endpoint::resolve("127.0.0.1", port).unwrap();
+        let mut connections = Connections::new(endpoint.connect(1).unwrap(), false, || ()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        connections.complete(0);
+        // Whenever the machine stops this test: the look is now.
+        let is_quiet = |connections: &mut Connections<()>| {
+            connections.looked_ns = u64::MAX;
+            connections.is_quiet(0)
+        };
+        assert!(!is_quiet(&mut connections));
+        connections.look().unwrap();
+        assert!(is_quiet(&mut connections));
+        connections.looked_ns = 0;
+        assert!(!connections.is_quiet(0));
+
+        far.write_all(b"x").unwrap();
+        while connections.epoll.ready() == 0 {
+            connections.look().unwrap();
+        }
+        assert!(!is_quiet(&mut connections));
+        assert!(matches!(connections.next(), Some(Event::Ready(0, _))));
+        assert!(!is_quiet(&mut connections));
+        assert_eq!(connections.read(0), Ok(Some(1)));
+        assert!(!is_quiet(&mut connections));
+        connections.look().unwrap();
+        assert!(is_quiet(&mut connections));
     }
 }

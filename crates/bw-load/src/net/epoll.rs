@@ -97,6 +97,11 @@ impl Epoll {
         self.found.len()
     }
 
+    /// Returns whether the last wait found as many as fit, so that there may be more.
+    pub(crate) fn was_full(&self) -> bool {
+        self.found.end == self.buffer.len()
+    }
+
     /// Returns the next of the ready sockets.
     #[allow(clippy::cast_sign_loss)]
     pub(crate) fn take(&mut self) -> Option<ReadySocket> {

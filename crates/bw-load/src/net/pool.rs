@@ -655,7 +655,7 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Takes the first usable connection with room. On an idle connection, what has arrived is read first; if the
+    /// Takes the first usable connection with room. On an idle connection, what may have arrived is read first; if the
     /// protocol did not expect it, or the server has closed the connection, it is reestablished instead.
     fn take_free(&mut self) -> Option<u32> {
         while let Some(index) = self.free.pop_front() {
@@ -663,7 +663,7 @@ impl<P: Protocol> Pool<P> {
             if self.room(index) == 0 {
                 continue;
             }
-            if !self.connections[index].carried.is_empty() {
+            if !self.connections[index].carried.is_empty() || self.connections.is_quiet(index) {
                 return Some(index);
             }
             match self.look(index) {
