@@ -153,6 +153,7 @@ fn operations_have_the_effect_that_the_server_s_folder_shows() {
             let (plan, files) = made(
                 &NfsSpec {
                     connections: 2,
+                    repeat_data: true,
                     ..spec()
                 },
                 &set,
@@ -163,7 +164,7 @@ fn operations_have_the_effect_that_the_server_s_folder_shows() {
             let path = |object: u32| folder.join(set.path(object, false));
             let (object, _) = all[0];
 
-            // What is written is a function of the offset: in pieces, in any order, from two connections.
+            // What is written, without marks, is a function of the offset: in pieces, in any order, from two connections.
             let pieces: Vec<_> = (0..40)
                 .map(|i| on(object, Kind::Write, i * 9000, 9000))
                 .collect();
