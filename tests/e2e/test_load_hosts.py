@@ -583,7 +583,8 @@ def test_a_host_that_dies_leaves_the_result_of_the_other(
     assert second["lost"].startswith("b: ")
     assert "host-lost" in {one["code"] for one in document["findings"]}
     counts = document["result"]["counts"]
-    assert counts == first["counts"]
+    # Hosts still have a count that only older engines have.
+    assert {**counts, "drained_completed": 0} == first["counts"]
     assert 0 < counts["completed"] <= seen.total
     if seen.clients:
         # What a was sending when the load ended has no result.

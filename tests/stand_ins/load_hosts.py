@@ -171,7 +171,10 @@ class ArrivalServer:
                         continue
                     client = key.fileobj
                     assert isinstance(client, socket.socket)
-                    data = client.recv(65536)
+                    try:
+                        data = client.recv(65536)
+                    except ConnectionResetError:  # how the engine ends a connection
+                        data = b""
                     if not data:
                         selector.unregister(client)
                         client.close()

@@ -43,6 +43,7 @@ OTHER_PROGRAMS = {
     "cargo-criterion": "--message-format",
     "Google Benchmark, pytest-benchmark": "--benchmark_out --benchmark_report_aggregates_only"
     " --benchmark-json --benchmark-save-data",
+    "BenchmarkDotNet": "--exporters",
     "bw-sampler": "--kmsg --proc --sys",
     "a command with a secret": "--community --key-size --password --user",
     "dnsmasq": "--bind-interfaces --conf-file --host-record --keep-in-foreground --listen-address"

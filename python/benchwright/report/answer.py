@@ -121,8 +121,7 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Of the metric's values; None without any."""
     maximum: float | None
     relative: Estimate | None
-    """Ratio to the reference; None for the reference itself, where there is no ratio, and for arms
-    of comparisons, which have their own."""
+    """Ratio to the reference; None for the reference itself, and where there is no ratio."""
     others: tuple[MetricAnswer, ...]
     trials: int
     """Completed trials, without warm-up trials."""
@@ -224,6 +223,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         """Whether the exit status of its command was 1."""
+        if self.status in ("interrupted", "running", "crashed"):
+            return False
         return (
             self.status == "failed"
             or any(failures(test) for test in self.tests if test.arm is None)
@@ -273,13 +274,7 @@ def answer_of(
     labels = _labels(inputs)
     reference = _reference(inputs, figures, baseline)
     tests = tuple(
-        _test_answer(
-            one,
-            figure,
-            names,
-            (status, detail),
-            None if one.arm is not None else _ratio(figures, place, reference),
-        )
+        _test_answer(one, figure, names, (status, detail), _ratio(figures, place, reference))
         for place, (one, figure, names) in enumerate(zip(inputs, figures, labels, strict=True))
     )
     named = [
@@ -584,7 +579,7 @@ def _reached_limit(one: TestResult) -> ReachedLimit | None:
         return None
     made = min((len(series.get(name, ())) for name in rule.metrics), default=0)
     needed = None
-    if made >= FEWEST_VALUES and made < wanted < math.inf:
+    if min(FEWEST_VALUES, rule.minimum) <= made < wanted < math.inf:
         needed = int(float(f"{wanted:.2g}"))
     options, text = ["--max-runs"], plural(rule.maximum, "trial")
     if rule.max_time_ns is not None and reason != "max-runs":

@@ -193,8 +193,7 @@ Confidence = Annotated[Text, CONFIDENCE]
 Metrics = Annotated[
     tuple[str, ...],
     Option(
-        "number read from the output: in the last document of JSON, or in the first match; elapsed, user, "
-        "system and rss_bytes are always measured",
+        "number read from the output (first match); elapsed, user, system and rss_bytes are always measured",
         "NAME[:higher][=/json/pointer | ~regex(group)]",
         metric,
         flag="--metric",

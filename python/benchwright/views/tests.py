@@ -201,7 +201,8 @@ def answers_table(answer: SessionAnswer, part: str = "", ids: Sequence[str] = ()
     if len(labels) > 1:
         columns.append((Column("Quantity"), lambda _, row: Words(visible(row.label))))
     columns += _quantity_columns(rows, " / ".join(labels) or "result", "answer")
-    if any(row.relative for row in rows):
+    # Arms have the ratio of their blocks, in the table of the comparison.
+    if any(row.relative for row in rows if not row.is_arm):
         columns.append(_ratio_column(answer, rows))
     for metric in dict.fromkeys(one.metric for row in rows for one in row.others if one.estimate):
         columns += _other_columns(rows, metric)

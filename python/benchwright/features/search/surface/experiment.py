@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from benchwright.core.errors import InputError
+from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.hosts import GangClients
 from benchwright.core.text import plural
 from benchwright.features.search.keys import deadline_key, search_key, wanted_key
@@ -80,7 +80,9 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
     def __init__(self, info: SessionInfo) -> None:
         """Read the request and the spec. Raises InputError with every mistake of both."""
         source = stored_spec(info)
-        assert source is not None, "a surface has a spec"
+        if source is None:
+            message = "the session is that of a surface, and its spec is not stored"
+            raise InputError([Diagnostic("damaged-content", message, "leave this study out")])
         spec = read_spec(source.text, source.path, {"surface": read_surface}, source.beside)
         self.request = stored_request(info, SurfaceRequest)
         self.plan = surface_plan(self.request, spec)

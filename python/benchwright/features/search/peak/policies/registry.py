@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from benchwright.features.search.peak.policies.policy import Policy
+from typing import TYPE_CHECKING
+
 from benchwright.features.search.types import PeakGoal
+
+if TYPE_CHECKING:
+    from benchwright.features.search.peak.policies.policy import Policy
 
 DEFAULT_POLICY = "monotone"
 FORMER_POLICIES = {"qgs": DEFAULT_POLICY}
