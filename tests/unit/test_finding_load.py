@@ -14,6 +14,7 @@ from benchwright.core.text import duration_ns_text
 from benchwright.features.load.criteria import parse_limit
 from benchwright.features.load.findings import doubts_of_trial, load_findings
 from benchwright.features.load.limits import judged
+from benchwright.features.load.steady import response_change
 from benchwright.features.load.types import EngineResult, FlowCounts, LoopModel, TimeDistribution
 from benchwright.findings.thresholds import LATE_NS, NOT_OFFERED
 
@@ -291,6 +292,15 @@ def test_a_response_that_does_not_stay_at_its_level(
     assert (one.evidence if one else "") == (sentence and f"the median response {sentence}")
     (verdict,) = judged([parse_limit("p99 < 1s")], msgspec.convert(found, EngineResult))
     assert ("; the median response " in verdict.detail) == bool(sentence)
+
+
+def test_what_a_warm_up_leaves_out_is_no_change() -> None:
+    values = [level * noise for level, noise in zip([50.0] * 4 + [5.0] * 8, NOISE, strict=True)]
+    values += values[4:]
+    result = msgspec.convert(in_intervals(values), EngineResult)
+    measured = msgspec.structs.replace(result, measured_ns=16 * 10**9)
+    assert response_change(result) is not None
+    assert response_change(measured, 4 * 10**9) is None
 
 
 def test_a_response_that_follows_its_arrivals_is_steady() -> None:

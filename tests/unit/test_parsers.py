@@ -220,8 +220,9 @@ def test_csv_exit_statuses_have_many_names(
         ("test,elapsed,unit", "A,12,ms B,1.2,s", [{"elapsed": 0.012}, {"elapsed": 1.2}]),
         ("test,value,unit", "A,12,us B,1.2,ms", [{"value": 12e-6}, {"value": 1.2e-3}]),
         ("test,elapsed,n,units", "A,12,7,ms", [{"elapsed": 0.012, "n": 7}]),
-        # Of what only `unit` says, or not all of it is time, nothing is changed.
-        ("test,value,unit", "A,12,ms", [{"value": 12}]),
+        # The same, whatever the other rows have.
+        ("test,value,unit", "A,12,ms", [{"value": 0.012}]),
+        # Of what is not all times nothing is changed.
         ("test,value,unit", "A,12,ms B,9,rps", [{"value": 12}, {"value": 9}]),
         ("test,p50,p99,unit", "A,1,2,ms B,1,2,s", [{"p50": 1, "p99": 2}] * 2),
     ],

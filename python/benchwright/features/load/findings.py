@@ -98,14 +98,19 @@ def _is_late(result: EngineResult, limit_ns: float) -> bool:
     return p99 is not None and p99 > limit_ns
 
 
-def load_findings(result: EngineResult, loop: LoopModel, subject: str) -> tuple[Finding, ...]:
-    """Return every finding about a result, the most serious first."""
+def load_findings(
+    result: EngineResult, loop: LoopModel, subject: str, warm_up_ns: int = 0
+) -> tuple[Finding, ...]:
+    """Return every finding about a result, the most serious first; its measured part begins after
+    `warm_up_ns`."""
     order = list(Severity)[::-1]
-    found = list(_load_findings(result, loop, subject))
+    found = list(_load_findings(result, loop, subject, warm_up_ns))
     return tuple(sorted(found, key=lambda one: order.index(one.severity)))
 
 
-def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Iterator[Finding]:
+def _load_findings(
+    result: EngineResult, loop: LoopModel, subject: str, warm_up_ns: int
+) -> Iterator[Finding]:
     if result.interrupted:
         ran = _time(result.measured_ns or result.elapsed_ns)
         yield make_finding("load-interrupted", subject, states(ran=ran))
@@ -121,7 +126,7 @@ def _load_findings(result: EngineResult, loop: LoopModel, subject: str) -> Itera
         saturated = list(_saturated(result, subject))
         yield from saturated
     if not saturated:
-        yield from _unsteady(result, subject)
+        yield from _unsteady(result, subject, warm_up_ns)
     yield from _few_responses(result, loop, subject)
     yield from _failed(result, subject)
     if result.target.tls is not None and not result.target.tls.verified:
@@ -322,7 +327,7 @@ def _saturated(result: EngineResult, subject: str) -> Iterator[Finding]:
         found["times"] = response / service
         found["response"], found["service"] = _time(response), _time(service)
     flow = result.flow
-    if flow is not None and flow.of_warm_up > t.HELD * flow.completed:
+    if flow is not None and flow.of_warm_up - flow.in_flight_at_start > t.HELD * flow.completed:
         found |= {"own": flow.completed - flow.of_warm_up, "ended": flow.completed}
     if found:
         yield make_finding("target-saturated", subject, states(**found))
@@ -349,8 +354,8 @@ def _few_responses(result: EngineResult, loop: LoopModel, subject: str) -> Itera
     yield make_finding("few-responses", subject, shown, severity)
 
 
-def _unsteady(result: EngineResult, subject: str) -> Iterator[Finding]:
-    change = response_change(result)
+def _unsteady(result: EngineResult, subject: str, warm_up_ns: int) -> Iterator[Finding]:
+    change = response_change(result, warm_up_ns)
     if change is not None:
         first, last = _time(change.first_ns), _time(change.last_ns)
         shown = states(way=change.way, first=first, last=last, when=change.when)

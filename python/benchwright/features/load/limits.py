@@ -42,9 +42,11 @@ _FEWEST_INTERVALS = 5
 """From this number of intervals on, their means show how much a mean varies."""
 
 
-def judged(limits: Sequence[LoadLimit], result: EngineResult) -> tuple[LimitVerdict, ...]:
-    """Return the verdict on each limit of a load."""
-    changed = response_change(result) if limits else None
+def judged(
+    limits: Sequence[LoadLimit], result: EngineResult, warm_up_ns: int = 0
+) -> tuple[LimitVerdict, ...]:
+    """Return the verdict on each limit of a load, whose measured part begins after `warm_up_ns`."""
+    changed = response_change(result, warm_up_ns) if limits else None
     verdicts = [_judged(limit, result) for limit in limits]
     if changed is None:
         return tuple(verdicts)

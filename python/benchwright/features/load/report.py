@@ -25,6 +25,7 @@ from benchwright.core.text import (
     plural,
     rate_text,
     rounded_down,
+    size_text,
 )
 from benchwright.core.text_table import Field
 from benchwright.features.load.response_times import response_times
@@ -383,10 +384,9 @@ def _traffic(result: EngineResult) -> str:
     targets = (result.target, *result.target.targets.values())
     sent = sum(target.sent_bytes for target in targets)
     received = sum(target.received_bytes for target in targets)
-    if not result.measured_ns or not sent + received:
+    if not sent + received:
         return ""
-    per_s = 1e9 / result.measured_ns
-    return f"{byte_rate_text(sent * per_s)} sent, {byte_rate_text(received * per_s)} received"
+    return f"{size_text(sent)} sent, {size_text(received)} received"
 
 
 def _measured(result: EngineResult, warm_up_ns: int) -> str:

@@ -259,7 +259,7 @@ def _carried_out(
             check_redis(request.target)
             answer = run_load(request, progress=line.show, places=places, warn=warn)
     result = answer.result
-    findings = load_findings(result, request.loop, subject)
+    findings = load_findings(result, request.loop, subject, request.warm_up_ns)
     document = load_document(
         answer,
         plan.request,
@@ -295,7 +295,7 @@ def _verdicts(plan: PreparedLoad, result: EngineResult) -> tuple[LimitVerdict, .
     # Imported here: few loads have limits.
     from benchwright.features.load.limits import judged
 
-    return judged(plan.limits, result)
+    return judged(plan.limits, result, plan.request.warm_up_ns)
 
 
 def _status(load: TrialLoad, arguments: argparse.Namespace) -> int:

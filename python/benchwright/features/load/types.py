@@ -205,7 +205,7 @@ class TargetResult(msgspec.Struct, frozen=True):
     """Connections that were closed because bytes arrived that no request had caused; of a UDP
     server the datagrams for which no operation waited, late answers excepted."""
     sent_bytes: int = 0
-    """To a server, with heads and encryption."""
+    """To a server, with heads, before encryption."""
     received_bytes: int = 0
     timeouts: int = 0
     """Operations that took longer than the limit of the target."""

@@ -193,7 +193,7 @@ _STATUS_NAME = re.compile(
     re.IGNORECASE,
 )
 """Names of columns that may have statuses of HTTP."""
-_EXIT_NAME = re.compile(r"(exit|return)[-_ .]?(code|status|value)|exit|rc", re.IGNORECASE)
+_EXIT_NAME = re.compile(r"(exit|return)[-_ .]?(code|status)|exit|rc", re.IGNORECASE)
 """Names of columns that have exit statuses, beside `status`."""
 _UNIT_NAMES = ("unit", "units", "time_unit")
 """Names of columns with the unit of the values beside them."""
@@ -380,7 +380,9 @@ class _CsvTable:
         """Make exit statuses of a column with another name than `status` those of the rows."""
         if "status" in map(str.lower, self._columns):
             return
-        for name in filter(_EXIT_NAME.fullmatch, numbers):
+        for name in list(filter(_EXIT_NAME.fullmatch, self._columns))[:1]:
+            if name not in numbers:
+                continue
             blocks = [block for test in self._tests.values() for block in test.blocks]
             if not all(block.values.get(name, math.nan).is_integer() for block in blocks):
                 continue
@@ -395,15 +397,15 @@ class _CsvTable:
                 ]
 
     def _convert_times(self, numbers: Collection[str]) -> None:
-        """Convert values to seconds where a column has their units of time: those of times, or, in
-        rows of different units, of the only column of numbers."""
+        """Convert values to seconds where a column has their units of time: those of times, or of the
+        only column of numbers."""
         name = next((one for one in self._texts.names if one.lower() in _UNIT_NAMES), None)
         if name is None or name in numbers:
             return
         rows = [texts.get(name, "") for test in self._tests.values() for texts in test.texts]
         units = {text: _unit_s(text) for text in rows}
         times = {*numbers} & {*_CSV_TIMES.values()}
-        if not times and len(numbers) == 1 and len(units) > 1:
+        if not times and len(numbers) == 1:
             times = {*numbers}
         if not times or None in units.values():
             return

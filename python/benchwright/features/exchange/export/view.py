@@ -298,7 +298,7 @@ def failures_left_out(loads: Iterable[ExportLoad]) -> tuple[str, ...]:
             sentences.append(
                 f"{load.test}, trial {load.trial}: {missing:,} of {whole:,} operations have no response time (they failed or "
                 f"never ended); counted as the slowest, they leave percentiles above "
-                f"{percent_text(1 - missing / whole)} unknown"
+                f"{percent_text(math.floor(1e5 * (1 - missing / whole)) / 1e5, 10)} unknown"
             )
     return tuple(sentences)
 
