@@ -544,3 +544,15 @@ def test_a_history_is_the_same_however_it_was_gathered() -> None:
 )
 def test_nothing_known_yet_means_run(rule: StoppingRule) -> None:
     assert isinstance(decide(rule, History()), RunMore)
+
+
+def test_a_second_mode_does_not_put_a_median_out_of_reach() -> None:
+    """The end of its interval in the other mode says nothing about the trials that are needed."""
+    rule = UntilPrecise(0.02, share=0.5, maximum=1000)
+    told = 0
+    for seed in range(40):
+        draws = np.random.default_rng(seed)
+        values = 1 + (draws.random(30) < 0.3) + 0.01 * draws.normal(size=30)
+        history = History(30, series={"elapsed": tuple(values.tolist())}, duration_ns=30 * 10**9)
+        told += bool(out_of_reach(rule, history))
+    assert told <= 2

@@ -444,10 +444,9 @@ def _out_of_reach(
 
 def fewest_needed(rule: UntilPrecise, estimate: Estimate, values: Sequence[float]) -> float:
     """Return the fewest values that the rule's target can need, for all that these values show."""
-    half, n = estimate.half_width, estimate.n
+    n = estimate.n
     if rule.share is not None:
-        # The end of an interval that reaches into another mode shows little of the density.
-        half = min(estimate.value - estimate.low, estimate.high - estimate.value)
+        half = _of_one_mode(estimate).half_width
         gaps = 2 * _NORMAL_95 * math.sqrt(n * rule.share * (1 - rule.share))
         return _fewest(rule, estimate, half, 2 / math.sqrt(max(gaps, 1)))
     # Neighbours depend on each other by one standard error less than it seems. What Student's
@@ -465,6 +464,13 @@ def fewest_needed(rule: UntilPrecise, estimate: Estimate, values: Sequence[float
         half = normal * moments(those).sdev
         found.append(_fewest(rule, estimate, half, error))
     return min(found)
+
+
+def _of_one_mode(estimate: Estimate) -> Estimate:
+    """Return a quantile with twice the nearer end of its interval: the end that reaches into another
+    mode shows little of the density."""
+    half = min(estimate.value - estimate.low, estimate.high - estimate.value)
+    return msgspec.structs.replace(estimate, low=estimate.value - half, high=estimate.value + half)
 
 
 def _fewest(rule: UntilPrecise, estimate: Estimate, half: float, error: float) -> float:
@@ -579,7 +585,8 @@ def _projected(rule: UntilPrecise, name: str, values: Sequence[float], size: int
     is_known = len(values) >= FEWEST_VALUES and (stage.pilot_complete or rule.share is None)
     if stage.satisfied or not is_known:
         return math.inf if stage.need is None else stage.need
-    expected = _expected(stage.estimate, rule.target)
+    estimate = stage.estimate if rule.share is None else _of_one_mode(stage.estimate)
+    expected = _expected(estimate, rule.target)
     return math.inf if expected is None else max(size, expected)
 
 

@@ -193,6 +193,10 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.reference is None else self.tests.index(self.reference)
 
 
+UNFINISHED = ("interrupted", "crashed", "running")
+"""States of a session that has not ended."""
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a session of tests, or of a file that another tool or a user wrote."""
 
@@ -223,7 +227,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         """Whether the exit status of its command was 1."""
-        if self.status in ("interrupted", "running", "crashed"):
+        if self.status in UNFINISHED:
             return False
         return (
             self.status == "failed"

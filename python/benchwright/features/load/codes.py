@@ -44,7 +44,7 @@ CODES: dict[str, Code] = {
     "response-not-steady": Code(
         Severity.WARNING,
         "Find what changed (bw plot shows the intervals; bw why, of a load with --study, what limited it), and repeat "
-        "the load, longer: its percentiles mix both levels. Leave a start out (--warmup).",
+        "the load, longer: its percentiles mix both levels. Leave a start out (--warm-up).",
         says="the median response {way} from {first:3} to {last:3} {when}",
     ),
     "few-responses": Code(

@@ -60,13 +60,7 @@ from benchwright.features.load.request import (
     LoadRequest,
     MergeRequest,
 )
-from benchwright.features.load.types import (
-    EngineResult,
-    HostClock,
-    HostResult,
-    IntervalResult,
-    SamplesResult,
-)
+from benchwright.features.load.types import EngineResult, HostClock, HostResult, SamplesResult
 from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.trial.remote import RemoteBench, end_session
 
@@ -550,11 +544,6 @@ def _host_result(
     result = answer.result
     clock, offset = clock_of(before, after, zero_ns)
     end_ns = request.warm_up_ns + (result.measured_ns or result.elapsed_ns)
-
-    def measured(interval: IntervalResult) -> bool:
-        end = interval.start_ns + interval.length_ns
-        return request.warm_up_ns <= interval.start_ns and end <= end_ns
-
     return HostResult(
         host=name,
         clock=clock,
@@ -568,8 +557,7 @@ def _host_result(
         all=result.all,
         intervals=tuple(
             msgspec.structs.replace(interval, response_hdr=None)
-            for interval in result.intervals
-            if measured(interval)
+            for interval in result.measured_intervals(request.warm_up_ns)
         ),
         workers=result.workers,
     )

@@ -69,13 +69,8 @@ def full_intervals(intervals: Sequence[IntervalResult]) -> list[IntervalResult]:
 def response_change(result: EngineResult, warm_up_ns: int = 0) -> ResponseChange | None:
     """Return how the median response changed in the measured part, which begins after `warm_up_ns`;
     None if it did not, if that is too little to matter, or if there are too few intervals."""
-    end_ns = warm_up_ns + (result.measured_ns or result.elapsed_ns)
     run = [
-        one
-        for one in full_intervals(result.intervals)
-        if one.response_ns_p50
-        and one.start_ns >= warm_up_ns
-        and one.start_ns + one.length_ns <= end_ns
+        one for one in full_intervals(result.measured_intervals(warm_up_ns)) if one.response_ns_p50
     ]
     change = level_change([one.response_ns_p50 or 0 for one in run])
     if change is None or abs(change.last - change.first) < t.UNSTEADY_NS:

@@ -584,6 +584,15 @@ class EngineResult(msgspec.Struct, frozen=True):
                 return round(1e9 * count / rate)
         return None
 
+    def measured_intervals(self, warm_up_ns: int) -> tuple[IntervalResult, ...]:
+        """Return the intervals that lie in the measured part, which begins after `warm_up_ns`."""
+        end_ns = warm_up_ns + (self.measured_ns or self.elapsed_ns)
+        return tuple(
+            interval
+            for interval in self.intervals
+            if interval.start_ns >= warm_up_ns and interval.start_ns + interval.length_ns <= end_ns
+        )
+
     def rates_of(self, kind: KindResult) -> tuple[float | None, float | None]:
         """Return the completed operations and bytes of a kind per second; None if nothing was
         measured."""

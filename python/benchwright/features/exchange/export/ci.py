@@ -30,7 +30,7 @@ from benchwright.features.exchange.export.view import (
     without_unit,
 )
 from benchwright.features.load.document import limit_cases
-from benchwright.report.answer import concerned_text
+from benchwright.report.answer import UNFINISHED, concerned_text
 from benchwright.report.comparison import gate_sentence, null_sentence, sentence, verdict_word
 from benchwright.report.documents import finding_lines
 from benchwright.report.junit import add_child, comparison_suite, junit_text, suite_of, xml_text
@@ -101,7 +101,7 @@ _PROPERTIES = ("git.commit", "host.name", "cpu.model", "cpu.threads", "kernel.re
 """Facts of the machine."""
 
 
-_CUT = ("interrupted", "stopped", "crashed", "running")
+_CUT = (*UNFINISHED, "stopped")
 """States of a session that has not run all of its tests."""
 
 
