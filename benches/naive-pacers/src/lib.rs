@@ -12,6 +12,7 @@
 //! reason that is not the pacer's.
 
 use bw_load::clock::{Clock, RunClock};
+use bw_load::environment;
 use bw_load::null::NullSpec;
 use bw_load::pacer::{InFlight, OTHER_PACER, PacerJob, PacerOutcome, PacerPhase, Planned};
 use bw_load::policy::{Full, Late};
@@ -248,7 +249,7 @@ impl Naive<'_> {
                 thread.map(drop).map_err(|error| not_started(&error))
             });
             // The threads exist already, and do not inherit the binding.
-            let bound = started.and_then(|()| self.cpu.map_or(Ok(()), take_cpu));
+            let bound = started.and_then(|()| self.cpu.map_or(Ok(()), environment::take_cpu));
             let ended = bound.map(|()| {
                 barrier.wait_for(threads);
                 let started_ns = realtime_ns();
@@ -359,18 +360,6 @@ impl Naive<'_> {
             }
         }
     }
-}
-
-/// Binds the calling thread to a CPU.
-fn take_cpu(cpu: usize) -> Result<(), EngineError> {
-    bw_sys::cpus::pin(cpu).map_err(|error| {
-        let message = format!("CPU {cpu} cannot be used: {error}");
-        EngineError::request(
-            "no-such-cpu",
-            message,
-            "name CPUs that this process may use",
-        )
-    })
 }
 
 fn not_started(error: &std::io::Error) -> EngineError {

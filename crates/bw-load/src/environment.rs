@@ -60,7 +60,7 @@ pub(crate) fn prepare_process(request: &LoadRequest) -> Result<EnvironmentReport
 ///
 /// # Errors
 /// `no-such-cpu`.
-pub(crate) fn take_cpu(cpu: usize) -> Result<(), EngineError> {
+pub fn take_cpu(cpu: usize) -> Result<(), EngineError> {
     bw_sys::cpus::pin(cpu).map_err(|error| {
         let message = format!("CPU {cpu} cannot be used: {error}");
         EngineError::request(

@@ -249,7 +249,7 @@ impl WorkerRecord {
     }
 
     /// Allocates the histograms for these kinds of operations and this number of chains, and writes to all memory of the
-    /// record, so that the run has no page faults for it.
+    /// record but the labels', so that the run has no page faults for it.
     #[must_use]
     pub fn expecting(mut self, kinds: impl IntoIterator<Item = Kind>, chains: usize) -> Self {
         self.recorder.expect(kinds, chains);
@@ -574,18 +574,7 @@ impl WorkerRecord {
 
 /// Writes to all memory of an empty block.
 pub(crate) fn touch(block: &mut Vec<Row>) {
-    let row = Row {
-        intended: Nanos::ZERO,
-        issued: Nanos::ZERO,
-        completed: Nanos::ZERO,
-        offset: 0,
-        size: 0,
-        result: 0,
-        stream: 0,
-        device: 0,
-        kind: Kind::Read,
-    };
-    block.resize(block.capacity(), row);
+    block.resize(block.capacity(), Row::ZERO);
     std::hint::black_box(&mut *block).clear();
 }
 

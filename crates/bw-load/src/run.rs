@@ -405,13 +405,15 @@ fn run_other(
         clock.wait_for_zero();
         clock
     };
+    let mut record = run.record(request, 0, channels.remove(0));
+    record.measure_until(request.end());
     let job = PacerJob {
         request,
         size_bytes: opened.extent(),
         stop: &run.stop,
         begin: &begin,
         filaments: run.build(request, 0)?,
-        record: run.record(request, 0, channels.remove(0)),
+        record,
     };
     let outcome = pacer(job, &mut |phase| match phase {
         PacerPhase::Begun(started_ns) => reporter.begin(started_ns),

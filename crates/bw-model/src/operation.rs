@@ -267,6 +267,21 @@ pub struct Row {
     pub kind: Kind,
 }
 
+impl Row {
+    /// A row of zeros.
+    pub const ZERO: Self = Self {
+        intended: Nanos::ZERO,
+        issued: Nanos::ZERO,
+        completed: Nanos::ZERO,
+        offset: 0,
+        size: 0,
+        result: 0,
+        stream: 0,
+        device: 0,
+        kind: Kind::Read,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -61,7 +61,8 @@ pub enum SessionState {
 /// [`cancel`](Protocol::cancel) was called for it. Ends that a step appends count, whatever state it returns: after
 /// [`SessionState::Failed`] only the operations that are still in progress end with its result.
 pub trait Protocol: 'static {
-    /// The state of one connection, with its buffers; `session()` allocates, nothing later does.
+    /// The state of one connection, with its buffers; `session()` allocates. Later only what is exceptional does: a handshake
+    /// that is repeated, a large head.
     type Session;
 
     /// Returns the state for one more connection.

@@ -4,8 +4,9 @@
 //! shared payload of pseudo-random bytes, at a position that changes with each write, so that a device that compresses
 //! or recognises zeros gains nothing. Unless the data are repeated on request, each write has pages that no other write in
 //! flight uses, and they are marked (see [`Stamp`]), so that a device that stores equal blocks once gains nothing either.
-//! The pages of a slot are free when the slot is used again: nothing has to be done at a completion. Only where writes of
-//! several sizes leave no whole piece free does a write share its pages, without a mark.
+//! The pages of a slot are free when the slot is used again: nothing has to be done at a completion. Where
+//! writes of several sizes leave no whole piece free, or those in flight are together larger than the payload (516 MiB), a
+//! write shares its pages, without a mark.
 //!
 //! All memory is page-aligned, which direct I/O requires, and is touched once here, so that no
 //! page fault occurs during the run.

@@ -13,7 +13,7 @@ use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::net::slot_list::Timeouts;
 use crate::net::tls::settings::TlsSettings;
 use crate::net::transport::Transport;
-use crate::target::{Awaited, Background};
+use crate::target::{Awaited, Background, Reaped};
 use bw_model::Nanos;
 use bw_protocol::Outgoing;
 use bw_record::histogram::Histogram;
@@ -106,16 +106,20 @@ pub(crate) struct Connections<S> {
     looked_ns: u64,
     buffer: Box<[u8]>,
     connect_times: Histogram,
+    /// Operations that have ended, and that the worker has not taken.
+    pub ended: VecDeque<Reaped>,
     /// Whether the run has not begun: what is established is no reconnection.
     pub before_run: bool,
     pub traffic: Traffic,
 }
 
 impl<S> Connections<S> {
-    /// Returns the connections on these sockets, each with a session of the user's.
+    /// Returns the connections on these sockets, each with a session of the user's and this number of operations
+    /// at a time.
     pub(crate) fn new(
         established: Established,
         reserved_port: bool,
+        outstanding: usize,
         session: impl Fn() -> S,
     ) -> io::Result<Self> {
         let size = established.sockets.len();
@@ -143,6 +147,7 @@ impl<S> Connections<S> {
             looked_ns: 0,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             connect_times,
+            ended: VecDeque::with_capacity(size * outstanding),
             before_run: true,
             traffic: Traffic::default(),
         };
@@ -318,10 +323,10 @@ impl<S> Connections<S> {
         }
     }
 
-    /// See [`Target::awaited`](crate::target::Target::awaited); `due_ns`: when the user has something to do, zero: now.
+    /// See [`Target::awaited`](crate::target::Target::awaited); `due_ns`: when the user has something to do.
     pub(crate) fn awaited(&self, due_ns: Option<u64>) -> Awaited {
         let mut at_most = Nanos::ZERO;
-        if self.again.is_empty() && self.epoll.ready() == 0 && due_ns != Some(0) {
+        if self.again.is_empty() && self.epoll.ready() == 0 && self.ended.is_empty() {
             let limit = self.limits.first().map(|(_, due_ns)| due_ns);
             let retry = self.retries.front().map(|(due_ns, _)| *due_ns);
             let due_ns = [due_ns, limit, retry].into_iter().flatten().min();
@@ -338,7 +343,8 @@ impl<S> Connections<S> {
     /// See [`Target::background`](crate::target::Target::background): a server may send at any time.
     #[inline]
     pub(crate) fn background(&self) -> Background {
-        if self.epoll.ready() > 0 || !self.again.is_empty() || self.is_any_down() {
+        let is_known = self.epoll.ready() > 0 || !self.again.is_empty() || !self.ended.is_empty();
+        if is_known || self.is_any_down() {
             Background::Work
         } else {
             Background::Arrivals
@@ -459,7 +465,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let endpoint = Endpoint::resolve("127.0.0.1", port).unwrap();
-        let mut connections = Connections::new(endpoint.connect(1).unwrap(), false, || ()).unwrap();
+        let mut connections =
+            Connections::new(endpoint.connect(1).unwrap(), false, 1, || ()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         connections.complete(0);
         // Whenever the machine stops this test: the look is now.

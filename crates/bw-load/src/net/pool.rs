@@ -89,7 +89,6 @@ pub(crate) struct Pool<P: Protocol> {
     timeouts: Timeouts,
     /// What the protocol's last step ended.
     ends: Vec<End>,
-    ended: VecDeque<Reaped>,
     counts: ConnectionCounts,
     measured: MeasuredPart,
     handshake_times: Histogram,
@@ -108,8 +107,9 @@ impl<P: Protocol> Pool<P> {
         options: ConnectionOptions,
     ) -> io::Result<Self> {
         let size = established.sockets.len();
-        let slots = size * options.outstanding as usize;
-        let connections = Connections::new(established, false, || protocol.session())?;
+        let outstanding = options.outstanding as usize;
+        let slots = size * outstanding;
+        let connections = Connections::new(established, false, outstanding, || protocol.session())?;
         let nothing = Operation {
             at: Nanos::ZERO,
             offset: 0,
@@ -131,7 +131,6 @@ impl<P: Protocol> Pool<P> {
             in_flight: 0,
             timeouts: Timeouts::new(options.timeout, slots),
             ends: Vec::with_capacity(options.outstanding as usize),
-            ended: VecDeque::with_capacity(slots),
             counts: ConnectionCounts::default(),
             measured: MeasuredPart::default(),
             handshake_times: Histogram::new(),
@@ -290,11 +289,11 @@ impl<P: Protocol> Pool<P> {
     /// Moves completions to `ends`; does a slice of work if there are none yet.
     pub(crate) fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
         let mut room = ends.capacity() - ends.len();
-        if self.ended.is_empty() && room > 0 {
+        if self.connections.ended.is_empty() && room > 0 {
             self.work()?;
         }
         while room > 0
-            && let Some(end) = self.ended.pop_front()
+            && let Some(end) = self.connections.ended.pop_front()
         {
             ends.push(end);
             room -= 1;
@@ -302,12 +301,9 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    /// Returns when there is something to do that the connections do not know [ns]; zero: now.
+    /// Returns when there is something to do that the connections do not know [ns].
     fn due_ns(&self) -> Option<u64> {
-        match self.ended.is_empty() {
-            false => Some(0),
-            true => self.timeouts.first().map(|(_, due_ns)| due_ns),
-        }
+        self.timeouts.first().map(|(_, due_ns)| due_ns)
     }
 
     /// See [`Target::awaited`](crate::target::Target::awaited).
@@ -318,10 +314,7 @@ impl<P: Protocol> Pool<P> {
     /// See [`Target::background`](crate::target::Target::background).
     #[inline]
     pub(crate) fn background(&self) -> Background {
-        match self.ended.is_empty() {
-            false => Background::Work,
-            true => self.connections.background(),
-        }
+        self.connections.background()
     }
 
     /// Sleeps until a socket is ready, an attempt is due or `at_most` has passed.
@@ -338,7 +331,7 @@ impl<P: Protocol> Pool<P> {
         self.dispatch()?;
         self.connections.look()?;
         for _ in 0..SERVED {
-            if !self.ended.is_empty() {
+            if !self.connections.ended.is_empty() {
                 break;
             }
             let Some(event) = self.connections.next() else {
@@ -367,7 +360,9 @@ impl<P: Protocol> Pool<P> {
             self.read(index)?;
         }
         let connection = &mut self.connections[index];
-        if ready.writable && connection.token(index) == ready.token && connection.is_unfinished() {
+        // A read over TLS may have written the last record: the socket is still watched for room.
+        let waits = connection.is_unfinished() || connection.waits_for_room();
+        if ready.writable && connection.token(index) == ready.token && waits {
             self.write(index)?;
         }
         Ok(())
@@ -582,7 +577,7 @@ impl<P: Protocol> Pool<P> {
     fn end_unseen(&mut self, slot: u32, result: i64, unseen: Nanos) {
         self.in_flight -= 1;
         self.timeouts.end(slot);
-        self.ended.push_back(Reaped {
+        self.connections.ended.push_back(Reaped {
             slot,
             result,
             unseen,

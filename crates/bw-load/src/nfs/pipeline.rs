@@ -150,7 +150,6 @@ pub(crate) struct Pipeline {
     timeouts: Timeouts,
     /// Postponed calls, and when each is sent again: the earliest first, since all wait equally long.
     postponed: VecDeque<(u64, u32)>,
-    ended: VecDeque<Reaped>,
     /// How long the replies that are being handled had been there before they were read.
     unseen: Nanos,
     counts: CallCounts,
@@ -170,7 +169,8 @@ impl Pipeline {
             queue: VecDeque::with_capacity(outstanding),
             records: Records::new(KEPT, plan.data_bytes.max(KEPT) + RECORD_SPARE),
         };
-        let mut connections = Connections::new(established, plan.reserved_port, calls)?;
+        let mut connections =
+            Connections::new(established, plan.reserved_port, outstanding, calls)?;
         for index in 0..connections.count() {
             connections[index].out = Outgoing::with_capacity(room);
             connections.complete(index);
@@ -206,7 +206,6 @@ impl Pipeline {
             in_flight: 0,
             timeouts: Timeouts::new(plan.timeout, capacity),
             postponed: VecDeque::with_capacity(capacity),
-            ended: VecDeque::with_capacity(capacity),
             unseen: Nanos::ZERO,
             counts: CallCounts::default(),
             measured: MeasuredPart::default(),
@@ -282,19 +281,16 @@ impl Pipeline {
     /// Moves completions to `ends`; does a slice of work if there are none yet.
     pub(crate) fn reap(&mut self, ends: &mut Vec<Reaped>) -> io::Result<()> {
         let room = ends.capacity() - ends.len();
-        if self.ended.is_empty() && room > 0 {
+        if self.connections.ended.is_empty() && room > 0 {
             self.work()?;
         }
-        let count = room.min(self.ended.len());
-        ends.extend(self.ended.drain(..count));
+        let count = room.min(self.connections.ended.len());
+        ends.extend(self.connections.ended.drain(..count));
         Ok(())
     }
 
-    /// Returns when there is something to do that the connections do not know [ns]; zero: now.
+    /// Returns when there is something to do that the connections do not know [ns].
     fn due_ns(&self) -> Option<u64> {
-        if !self.ended.is_empty() {
-            return Some(0);
-        }
         let due = [
             self.timeouts.first().map(|(_, due_ns)| due_ns),
             self.postponed.front().map(|(due_ns, _)| *due_ns),
@@ -310,10 +306,7 @@ impl Pipeline {
     /// See [`Target::background`](crate::target::Target::background).
     #[inline]
     pub(crate) fn background(&self) -> Background {
-        match self.ended.is_empty() {
-            false => Background::Work,
-            true => self.connections.background(),
-        }
+        self.connections.background()
     }
 
     /// Sleeps until a socket is ready, something is due or `at_most` has passed.
@@ -328,7 +321,7 @@ impl Pipeline {
         self.serve_due()?;
         self.connections.look()?;
         for _ in 0..SERVED {
-            if !self.ended.is_empty() {
+            if !self.connections.ended.is_empty() {
                 break;
             }
             match self.connections.next() {
@@ -483,7 +476,7 @@ impl Pipeline {
         self.xids.take_back(self.slots[slot as usize].xid);
         self.in_flight -= 1;
         self.timeouts.end(slot);
-        self.ended.push_back(Reaped {
+        self.connections.ended.push_back(Reaped {
             slot,
             result: result.into(),
             unseen: self.unseen,

@@ -14,8 +14,8 @@ use crate::{End, Outgoing, RESEND, SessionState};
 
 /// Maximum number of frames that continue a header block; four are enough for the largest one.
 const CONTINUATIONS: u32 = 64;
-/// Maximum number of answers (PING, SETTINGS) that wait to be written: a server that demands answers and reads none is
-/// given up.
+/// Maximum number of answers (PING, SETTINGS) since everything was last written: a server that demands answers and reads
+/// none is given up.
 const ANSWERS: u32 = 8192;
 /// Size of the dynamic table that the server has for our requests, unless it says otherwise [bytes].
 const TABLE_BYTES: u32 = 4096;

@@ -31,17 +31,7 @@ const DIFFERENCES: [fn(&Row, &Row) -> u64; COLUMNS] = [
 ];
 
 /// The row before the first.
-const FIRST: Row = Row {
-    intended: Nanos(0),
-    issued: Nanos(0),
-    completed: Nanos(0),
-    offset: 0,
-    size: 0,
-    result: 0,
-    stream: 0,
-    device: 0,
-    kind: Kind::Read,
-};
+const FIRST: Row = Row::ZERO;
 
 /// Appends the rows to `bytes`.
 pub(super) fn encode(rows: &[Row], bytes: &mut Vec<u8>) {
