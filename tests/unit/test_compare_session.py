@@ -203,6 +203,25 @@ def test_a_failed_trial_voids_its_block_and_fails_the_run(tmp_path: Path) -> Non
     assert "commands failed in b" in verdict.detail
 
 
+@pytest.mark.parametrize("epoch", [1, 5])
+@pytest.mark.parametrize(
+    ("accept", "expected"), [("timeout", 1), ("result-failed", 1), ("command-failed", 0)]
+)
+def test_a_failed_trial_is_accepted_by_its_own_code(
+    tmp_path: Path, accept: str, expected: int, epoch: int
+) -> None:
+    """Live and stored, in a counted block and in the warm-up block."""
+    bench = FakeBench(elapsed, status=lambda r, e: int(e == epoch and r.commands[0].argv[1] == "b"))
+    request = msgspec.structs.replace(REQUEST, accept=(accept,))
+    verdict, session, _ = run(tmp_path / "study", bench, request)
+    assert verdict.exit_status == expected
+    assert result_of(session).failures == ("command-failed",)
+    arms = [chosen(f"{tmp_path / 'study'}:{name}", "--from") for name in "ab"]
+    tests = [ComparedTest("", tuple(arms), ("a", "b"))]
+    (stored,) = compared_together(tests, msgspec.structs.replace(request, names=()))
+    assert stored.has_failures == bool(expected)
+
+
 def test_a_gate_that_fails_is_exit_status_1_and_one_that_passes_0(tmp_path: Path) -> None:
     for limit, expected in (("1%", 1), ("20%", 0)):
         request = msgspec.structs.replace(REQUEST, fail_if=(f"slower by {limit}",))

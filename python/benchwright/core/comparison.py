@@ -18,7 +18,7 @@ from benchwright.core.plan import (
     UntilPrecise,
     UntilPredicate,
 )
-from benchwright.core.results import BROKEN_CODES, Estimate, SlowRuns
+from benchwright.core.results import Estimate, SlowRuns
 from benchwright.core.text import duration_ns_text, percent_text, plural
 
 # -- The question and the answer of a comparison ---------------------------------------
@@ -329,11 +329,16 @@ class ComparisonResult(msgspec.Struct, frozen=True):
     duration_ns: int
     """Of all trials together [ns]."""
     null: NullResult | None = None
+    failures: tuple[str, ...] = ()
+    """Codes of the findings about the trials that failed, in warm-up blocks too; earlier versions
+    did not store them."""
 
     @property
     def has_failures(self) -> bool:
-        """Whether trials failed, which the user did not accept."""
-        return bool(self.failed_blocks) and not {*BROKEN_CODES} & {*self.rule.accepted}
+        """Whether trials failed in a way that the user did not accept."""
+        if not self.failures:
+            return bool(self.failed_blocks)
+        return not {*self.failures} <= {*self.rule.accepted}
 
     @property
     def exit_status(self) -> int:

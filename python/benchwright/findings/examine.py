@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 import msgspec
@@ -222,17 +222,35 @@ def code_of_failure(command: str) -> str:
     return COMMAND_FAILED if owner is None else owner.code_of_failure(word)
 
 
+def codes_of_failures(tests: Iterable[TestResult]) -> tuple[str, ...]:
+    """Return the codes of the findings about the trials of tests that failed, each once."""
+    return tuple(
+        dict.fromkeys(
+            code
+            for test in tests
+            for trial in test.trials
+            for code, _ in _causes_of_failure(trial, test.ok_status)
+        )
+    )
+
+
+def _causes_of_failure(trial: Trial, ok_status: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """Yield why a trial failed: the codes of findings, each with the cause in words."""
+    if trial.ending is TrialEnding.TIMEOUT:
+        yield "timeout", "the time limit was exceeded"
+    elif trial.ending is TrialEnding.FAILED:
+        stated = _stated_failures(trial)
+        for cause, command in _failed_commands(trial, ok_status, bool(stated)).items():
+            yield code_of_failure(command), cause
+        for why in stated:
+            yield "result-failed", why
+
+
 def _failures(name: str, trials: Sequence[Trial], ok_status: Sequence[int]) -> list[Finding]:
     causes: dict[tuple[str, str], list[int]] = {}
     for trial in trials:
-        if trial.ending is TrialEnding.TIMEOUT:
-            causes.setdefault(("timeout", "the time limit was exceeded"), []).append(trial.epoch)
-        elif trial.ending is TrialEnding.FAILED:
-            stated = _stated_failures(trial)
-            for cause, command in _failed_commands(trial, ok_status, bool(stated)).items():
-                causes.setdefault((code_of_failure(command), cause), []).append(trial.epoch)
-            for why in stated:
-                causes.setdefault(("result-failed", why), []).append(trial.epoch)
+        for cause in _causes_of_failure(trial, ok_status):
+            causes.setdefault(cause, []).append(trial.epoch)
     failed = sum(trial.ending in FAILED_ENDINGS for trial in trials)
     return [
         make_finding(

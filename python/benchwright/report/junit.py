@@ -122,12 +122,14 @@ def _subjects(test: str, arms: Sequence[str]) -> set[str]:
 
 
 def _trials(comparison: ComparisonResult) -> list[ElementTree.Element]:
-    if not comparison.failed_blocks:
+    count = comparison.failed_blocks
+    if not count and not comparison.failures:
         return []
     case = _case(" and ".join(comparison.arms), "trials")
-    count = comparison.failed_blocks
     message = f"a trial failed in {plural(count, 'block')}"
-    if any(verdict.blocks is None for verdict in comparison.verdicts):
+    if not count:
+        message = "a warm-up trial failed"
+    elif any(verdict.blocks is None for verdict in comparison.verdicts):
         message = f"{plural(count, 'trial')} of one arm failed"
     if comparison.has_failures:
         add_child(case, "error", message, comparison.stop.detail)

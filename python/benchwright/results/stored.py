@@ -18,7 +18,7 @@ from benchwright.core.plan import StopDecision
 from benchwright.core.results import Summary
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
-from benchwright.findings.examine import findings_about
+from benchwright.findings.examine import codes_of_failures, findings_about
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import Results
 from benchwright.stats.aggregate import aggregate_trial, summarise_columns
@@ -180,7 +180,7 @@ def unfinished_comparison(
         builder.add(block)
     stop = StopDecision(session.status, session.detail, answered=False)
     found = conclude(counted, builder.history(), arm.names, stop)
-    return msgspec.structs.replace(found, rule=rule)
+    return msgspec.structs.replace(found, rule=rule, failures=codes_of_failures(inputs))
 
 
 _MAY_BE_ABSENT = (

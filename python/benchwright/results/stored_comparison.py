@@ -49,7 +49,7 @@ from benchwright.findings.comparison import (
     hold_doubtful,
 )
 from benchwright.findings.environment import changed_texts, separate_findings
-from benchwright.findings.examine import Questions, findings_about
+from benchwright.findings.examine import Questions, codes_of_failures, findings_about
 from benchwright.findings.result import TestResult
 from benchwright.inputs.template import file_friendly
 from benchwright.results.inputs import check_ok_status, read_inputs
@@ -520,6 +520,7 @@ def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> Compa
         blocks=sum(result.blocks for result in results),
         failed_blocks=sum(result.failed_blocks for result in results),
         duration_ns=sum(result.duration_ns for result in results),
+        failures=tuple(dict.fromkeys(code for result in results for code in result.failures)),
     )
 
 
@@ -563,8 +564,14 @@ def compared_together(
             for why in [_UNLIKE if gate.metric in test.unlike else _NOT_THERE]
             for arm in one.arms[1:]
         )
-        found = msgspec.structs.replace(found, stop=stop)
-        results.append(msgspec.structs.replace(found, gates=(*found.gates, *undecided)))
+        results.append(
+            msgspec.structs.replace(
+                found,
+                stop=stop,
+                gates=(*found.gates, *undecided),
+                failures=codes_of_failures(test.inputs),
+            )
+        )
     return results
 
 

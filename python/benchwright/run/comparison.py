@@ -32,6 +32,7 @@ from benchwright.decide.compare.conclusion import (
 from benchwright.decide.compare.decision import block_order, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.findings.comparison import hold_doubtful
+from benchwright.findings.examine import codes_of_failures
 from benchwright.run.findings import findings_of_comparison, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
@@ -117,9 +118,16 @@ class RunningComparison:
 
     def so_far(self, stop: StopDecision) -> ComparisonResult:
         """Return the result of the blocks so far."""
-        return conclude(
+        found = conclude(
             self.rule, self._builder.history(), self.request.names, stop, self.request.null
         )
+        failures = codes_of_failures(test.result() for test in self.tests)
+        return msgspec.structs.replace(found, failures=failures)
+
+    @property
+    def accepts_failures(self) -> bool:
+        """Whether the user accepted every way in which its trials failed."""
+        return self.result is not None and not self.result.has_failures
 
     def answer(self, status: str, detail: str) -> ComparisonResult:
         """Return the result; if the comparison was cut short, the result so far."""

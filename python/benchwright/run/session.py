@@ -28,7 +28,6 @@ from benchwright.core.plan import (
     StopDecision,
     TestPlan,
 )
-from benchwright.core.results import BROKEN_CODES
 from benchwright.core.text import plural, status_text
 from benchwright.decide.stopping import (
     TestProgress,
@@ -575,10 +574,7 @@ class Session:
 
     def _verdict(self) -> SessionVerdict:
         accepted = {
-            test.key
-            for one in self.comparisons
-            if {*BROKEN_CODES} & {*one.rule.accepted}
-            for test in one.tests
+            test.key for one in self.comparisons if one.accepts_failures for test in one.tests
         }
         failed = [test.name for test in self.tests if test.failed and test.key not in accepted]
         compared = [c.result for c in self.comparisons if c.result is not None]
