@@ -9,6 +9,7 @@
 pub mod check;
 pub mod datagram;
 pub mod echo;
+pub mod events;
 mod exchanges;
 pub mod http1;
 pub mod http2;

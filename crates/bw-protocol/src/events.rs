@@ -1,0 +1,268 @@
+//! The events inside an answer that arrives piece by piece: where they begin and end, and which of them have content.
+//!
+//! Decision: a framer calls an [`Event`] with the parts of an event's data as they arrive, and a scanner follows them
+//! from part to part. So nothing is buffered, whatever the split, and a line without an end needs no memory. Rejected: a
+//! buffer for each event that arrives in several reads, which needs a limit and a rule for what is above it.
+//!
+//! An event arrives with the last byte that it needs. Events with the same time of arrival share a read: which gaps they
+//! had is unknown, so they are counted instead.
+
+mod lines;
+
+use lines::Lines;
+use serde::Deserialize;
+
+/// How events are delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventFormat {
+    /// Server-sent events.
+    Sse,
+    /// Lines that end with LF or CRLF; an empty line is no event.
+    Lines,
+    /// Chunks of HTTP/1.1, DATA frames of HTTP/2.
+    Chunks,
+}
+
+/// Whose events they are, which says what is content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Meaning {
+    /// Nobody's in particular: every event but the end mark is content.
+    #[default]
+    Plain,
+    /// A language model's, as of `/v1/chat/completions`.
+    Chat,
+    /// A language model's, as of `/v1/completions`.
+    Completions,
+    /// A language model's, as of `/v1/responses`.
+    Responses,
+}
+
+/// How an answer is read as events.
+#[derive(Clone, Debug)]
+pub struct EventSpec {
+    /// How they are delimited.
+    pub format: EventFormat,
+    /// Whose they are.
+    pub meaning: Meaning,
+    /// Data of the event that ends the stream; None: no such event, or one that the meaning knows.
+    pub end: Option<Box<[u8]>>,
+}
+
+impl EventSpec {
+    /// Returns the specification with the end mark of `meaning` if none is given.
+    #[must_use]
+    pub fn new(format: EventFormat, meaning: Meaning, end: Option<&str>) -> Self {
+        let usual = match meaning {
+            Meaning::Chat | Meaning::Completions => Some("[DONE]"),
+            Meaning::Plain | Meaning::Responses => None,
+        };
+        let end = end.or(usual).map(|end| end.as_bytes().into());
+        Self {
+            format,
+            meaning,
+            end,
+        }
+    }
+
+    /// Returns whether the stream was cut: it was over without the end mark that it should have, and without an error.
+    #[must_use]
+    pub fn is_cut(&self, outcome: &StreamOutcome) -> bool {
+        let expects_end = self.end.is_some() || self.meaning == Meaning::Responses;
+        expects_end && !outcome.ended && !outcome.failed
+    }
+}
+
+/// What one stream was; times are those passed to [`EventReader::read`] [ns].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamOutcome {
+    /// Arrival of the first event of any kind.
+    pub first_event_ns: Option<u64>,
+    /// Arrival of the first event with content.
+    pub first_ns: Option<u64>,
+    /// Arrival of the first event with content other than reasoning.
+    pub first_visible_ns: Option<u64>,
+    /// Arrival of the last event with content.
+    pub last_ns: Option<u64>,
+    /// Number of events of any kind; comments are none.
+    pub events: u32,
+    /// Number of events with content.
+    pub content: u32,
+    /// Number of events with content that share a read with the one before, so have no gap of their own.
+    pub shared: u32,
+    /// Largest time between two events with content of different reads.
+    pub largest_gap_ns: Option<u64>,
+    /// Tokens of the output, by the server.
+    pub tokens: Option<u32>,
+    /// Tokens of the prompt, by the server.
+    pub prompt_tokens: Option<u32>,
+    /// Tokens of the prompt that the server had in its cache.
+    pub cached_tokens: Option<u32>,
+    /// Tokens of the output that were reasoning.
+    pub reasoning_tokens: Option<u32>,
+    /// Whether the end mark was read.
+    pub ended: bool,
+    /// Whether an event reported an error.
+    pub failed: bool,
+    /// Whether the output reached its maximum length.
+    pub stopped_by_length: bool,
+}
+
+/// Reads the events of one answer after another; allocates nothing.
+#[derive(Debug, Default)]
+pub struct EventReader {
+    outcome: StreamOutcome,
+    /// Arrival of the last piece [ns].
+    at: u64,
+    event: Event,
+    lines: Lines,
+}
+
+impl EventReader {
+    /// Returns a reader at the beginning of an answer.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts anew with another answer.
+    pub fn begin(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Reads a piece of the body that arrived at `at` [ns]; `gap` gets the gap before each event with content that has
+    /// one [ns].
+    pub fn read(&mut self, spec: &EventSpec, piece: &[u8], at: u64, gap: impl FnMut(u64)) {
+        self.at = at;
+        let (mut stream, lines) = self.stream(spec, gap);
+        match spec.format {
+            EventFormat::Sse | EventFormat::Lines => lines.read(piece, &mut stream),
+            EventFormat::Chunks => stream.data(piece),
+        }
+    }
+
+    /// Reads a boundary of the transfer itself, the end of an HTTP/1.1 chunk or of a DATA frame, after the last piece
+    /// before it.
+    pub fn boundary(&mut self, spec: &EventSpec, gap: impl FnMut(u64)) {
+        if spec.format == EventFormat::Chunks {
+            self.stream(spec, gap).0.end();
+        }
+    }
+
+    /// Reads the end of the answer, which ends a last event that has no end of its own: it arrived with the last piece.
+    pub fn finish(&mut self, spec: &EventSpec, gap: impl FnMut(u64)) -> StreamOutcome {
+        let (mut stream, lines) = self.stream(spec, gap);
+        match spec.format {
+            EventFormat::Sse | EventFormat::Lines => lines.finish(&mut stream),
+            EventFormat::Chunks => stream.end(),
+        }
+        self.outcome
+    }
+
+    /// Returns what the stream was so far.
+    #[must_use]
+    pub fn outcome(&self) -> StreamOutcome {
+        self.outcome
+    }
+
+    /// Returns the arrival of the last event with content so far [ns].
+    #[must_use]
+    pub fn last_content_ns(&self) -> Option<u64> {
+        self.outcome.last_ns
+    }
+
+    fn stream<'a, G: FnMut(u64)>(
+        &'a mut self,
+        spec: &'a EventSpec,
+        gap: G,
+    ) -> (Stream<'a, G>, &'a mut Lines) {
+        let stream = Stream {
+            spec,
+            at: self.at,
+            gap,
+            event: &mut self.event,
+            outcome: &mut self.outcome,
+        };
+        (stream, &mut self.lines)
+    }
+}
+
+/// What is known of an event that has not ended.
+#[derive(Debug, Default)]
+struct Event {
+    has_data: bool,
+    /// Length of the data if they are the beginning of the end mark so far, else more than that.
+    of_end_mark: usize,
+}
+
+/// Takes the events of a framer.
+trait EventSink {
+    /// Takes more of the event's data; a call makes it an event, however few they are.
+    fn data(&mut self, part: &[u8]);
+    /// Ends the event; without data there was none.
+    fn end(&mut self);
+}
+
+/// A stream in the step of reading a piece.
+struct Stream<'a, G> {
+    spec: &'a EventSpec,
+    at: u64,
+    gap: G,
+    event: &'a mut Event,
+    outcome: &'a mut StreamOutcome,
+}
+
+impl<G: FnMut(u64)> EventSink for Stream<'_, G> {
+    fn data(&mut self, part: &[u8]) {
+        let event = &mut *self.event;
+        event.has_data = true;
+        if let Some(mark) = &self.spec.end {
+            let rest = mark.get(event.of_end_mark..);
+            let goes_on = rest.is_some_and(|rest| rest.starts_with(part));
+            event.of_end_mark = if goes_on {
+                event.of_end_mark + part.len()
+            } else {
+                usize::MAX
+            };
+        }
+    }
+
+    fn end(&mut self) {
+        let event = std::mem::take(self.event);
+        if !event.has_data || self.outcome.ended {
+            return;
+        }
+        self.outcome.events += 1;
+        self.outcome.first_event_ns.get_or_insert(self.at);
+        let mark = self.spec.end.as_ref();
+        if mark.is_some_and(|mark| mark.len() == event.of_end_mark) {
+            self.outcome.ended = true;
+        } else {
+            self.content(true);
+        }
+    }
+}
+
+impl<G: FnMut(u64)> Stream<'_, G> {
+    /// Counts an event with content.
+    fn content(&mut self, is_visible: bool) {
+        let at = self.at;
+        let outcome = &mut *self.outcome;
+        outcome.content += 1;
+        outcome.first_ns.get_or_insert(at);
+        if is_visible {
+            outcome.first_visible_ns.get_or_insert(at);
+        }
+        match outcome.last_ns {
+            Some(last) if last >= at => outcome.shared += 1,
+            Some(last) => {
+                let gap = at - last;
+                outcome.largest_gap_ns = outcome.largest_gap_ns.max(Some(gap));
+                (self.gap)(gap);
+            }
+            None => {}
+        }
+        outcome.last_ns = outcome.last_ns.max(Some(at));
+    }
+}
