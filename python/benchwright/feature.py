@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from benchwright.page.trial_documents import TrialDocumentKind
     from benchwright.run.gangs import SessionGangs
     from benchwright.run.surroundings import Surrounding
+    from benchwright.study.catalogue import MeasuredPart
     from benchwright.study.journal import SessionInfo, StoredSession, Study
     from benchwright.study.parsers.api import ResultFormats
-    from benchwright.study.selection import MeasuredPart
     from benchwright.suite.compile import SuiteLanguage
     from benchwright.suite.toml_sections import SuiteTable
     from benchwright.views.blocks import Section

@@ -20,7 +20,7 @@ from benchwright.page.files import gather_document
 from benchwright.page.html import render_page
 from benchwright.report.charts.trials import ShownTest, ShownTrial, metric_axis
 from benchwright.report.documents import encode
-from benchwright.study.selection import StudyPart
+from benchwright.study.catalogue import StudyPart
 from benchwright.views.blocks import Section
 from needs_perf import needs_perf
 

@@ -21,9 +21,8 @@ from scipy.special import ndtr
 from benchwright.core.plan import MetricSpec
 from benchwright.findings.series import series_findings
 from benchwright.findings.thresholds import LEVEL_WARM_UP_ORDER
-from benchwright.stats.aggregate import TrialValues, metric_columns
+from benchwright.stats.aggregate import MetricRules, TrialValues, metric_columns
 from benchwright.stats.distribution import NORMAL_MAD
-from benchwright.stats.metric_rules import MetricRules
 from populations import Array, Population, at_most, bimodal, correlated, gamma, lognormal, normal
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"

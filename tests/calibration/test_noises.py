@@ -23,9 +23,8 @@ from benchwright.decide.compare.decision import NextBlock, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
 from benchwright.findings.series import series_findings
 from benchwright.report.answer import unseen_of
-from benchwright.stats.aggregate import TrialValues, metric_columns
+from benchwright.stats.aggregate import MetricRules, TrialValues, metric_columns
 from benchwright.stats.intervals import t_half_width
-from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import moments
 from comparing import DIFFERENT, both_stored, one_comparison, rule_of
 from noises import BY_NAME, NOISES, Array, Noise, every, modes

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.search.surface import batch
-from benchwright.features.search.surface.batch import ANCHOR, next_search
+from benchwright.features.search.surface import design
+from benchwright.features.search.surface.design import ANCHOR, next_search
 from benchwright.features.search.surface.gangs import gang_effects, responses_of
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.types import (
@@ -78,7 +78,7 @@ def map_error(surface: str, seed: int, samples: int, gangs: int, lag: int) -> fl
         return max(0, number - lag)
 
     pool = GangNames(names(gangs), anchor=False)
-    with patch.object(batch, "results_needed", needed):
+    with patch.object(design, "results_needed", needed):
         results = mapped(goal, pool, rates, 0.03, {})
     # One gang: no effects are estimated.
     alone = [msgspec.structs.replace(result, gang="") for result in results]

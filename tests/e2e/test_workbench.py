@@ -24,7 +24,7 @@ import pytest
 from benchwright.core.errors import InputError, Interrupted
 from benchwright.core.processes import descendants_of, is_alive, read_process
 from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
-from benchwright.features.search.server.cpus import SHARED
+from benchwright.features.search.server.host import SHARED
 from benchwright.features.search.server.life import MonotonicClock, ServerClock
 from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.features.search.spec_toml import read_spec

@@ -16,7 +16,7 @@ import pytest
 
 from benchwright.core.machine import Fact, MachineCapture
 from benchwright.machine.capture import capture
-from benchwright.machine.capture_devices import ask_interface
+from benchwright.machine.capture_hardware import ask_interface
 
 NOBODY = 65534
 

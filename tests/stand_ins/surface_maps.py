@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchwright.features.search.surface.batch import next_search
+from benchwright.features.search.surface.design import next_search
 from benchwright.features.search.surface.spec import TimeLeft
 from benchwright.features.search.surface.types import (
     GangNames,

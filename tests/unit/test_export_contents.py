@@ -26,7 +26,7 @@ from benchwright.features.exchange.export import (
 from benchwright.features.exchange.export.view import refusal, unit_of
 from benchwright.features.exchange.foreign import PARSERS
 from benchwright.findings.result import TestResult
-from benchwright.stats.metric_rules import TIMES
+from benchwright.stats.aggregate import TIMES
 from benchwright.study.parsers.api import content_head
 
 FOR_PEOPLE = ("junit", "markdown")

@@ -17,9 +17,8 @@ from benchwright.findings.codes import all_codes
 from benchwright.findings.examine import compute_findings
 from benchwright.findings.result import TestResult
 from benchwright.findings.series import ExaminedSeries, dependence_finding, series_findings
-from benchwright.stats.aggregate import MetricColumn, TrialValues, metric_columns
+from benchwright.stats.aggregate import MetricColumn, MetricRules, TrialValues, metric_columns
 from benchwright.stats.dependence import dependence
-from benchwright.stats.metric_rules import MetricRules
 
 Array = npt.NDArray[np.float64]
 SEED = 4
@@ -295,7 +294,7 @@ def test_scipy_stats_is_not_imported() -> None:
         "import sys\n"
         "from benchwright.findings.series import series_findings\n"
         "from benchwright.stats.aggregate import MetricColumn\n"
-        "from benchwright.stats.metric_rules import MetricRules as RowBook\n"
+        "from benchwright.stats.aggregate import MetricRules as RowBook\n"
         "column = MetricColumn('elapsed', (*range(30),), tuple(e + e % 3 for e in range(30)))\n"
         "assert series_findings('t', {'elapsed': column}, RowBook())\n"
         "assert 'scipy.stats' not in sys.modules\n"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchwright.features.generators import measurements as operations
-from benchwright.features.generators import measurements as summary
+from benchwright.features.generators import output as operations
+from benchwright.features.generators import output as summary
 from benchwright.features.generators.adapter import UnreadableOutput
-from benchwright.features.generators.measurements import OperationLog
+from benchwright.features.generators.output import OperationLog
 from benchwright.features.load.criteria import parse_criteria, percentile_key
 
 RESPONSES = st.lists(st.one_of(st.floats(0, 1e4), st.just(math.nan)), min_size=1, max_size=60)

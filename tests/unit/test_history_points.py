@@ -22,8 +22,8 @@ from benchwright.features.history.findings import (
     machine_text,
     segments_of,
 )
+from benchwright.features.history.inputs import read_run
 from benchwright.features.history.newest import direction
-from benchwright.features.history.points import read_run
 from benchwright.features.history.store import HistoryFile, history_of, studies_below
 from benchwright.features.history.types import Environment, HistoryPoint, Run, SeriesKey
 from benchwright.features.search.reports import measured_digest, search_name

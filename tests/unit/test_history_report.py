@@ -20,8 +20,12 @@ import pytest
 from benchwright.core.machine import Fact
 from benchwright.core.results import Estimate
 from benchwright.features.history.answer import HistoryQuestion, SeriesAnswer, history_answer
-from benchwright.features.history.document import history_document
-from benchwright.features.history.feeds import atom_feed, feed_entries, json_feed
+from benchwright.features.history.document import (
+    atom_feed,
+    feed_entries,
+    history_document,
+    json_feed,
+)
 from benchwright.features.history.newest import NewestAnswer, change_and_interval, hold_gate
 from benchwright.features.history.page import history_page, history_part
 from benchwright.features.history.store import history_of

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import benchwright
-from benchwright.stats.metric_rules import HOOK_VALUES
+from benchwright.stats.aggregate import HOOK_VALUES
 from benchwright.trial.observe import AplogSection, parse_aplog, parse_number, parse_numbers
 
 HOOKS = Path(benchwright.__file__).parent / "hooks"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.machine.capture_devices import mount_of, read_mount
+from benchwright.machine.capture_hardware import mount_of, read_mount
 from benchwright.machine.sources import MachineFiles
 from machine_trees import CPU, MachineTree, bare_metal, container, guest
 

@@ -11,8 +11,7 @@ from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock
 from benchwright.findings.examine import findings_about
 from benchwright.results import inputs as stats_inputs
-from benchwright.stats.aggregate import aggregate_trial
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules, aggregate_trial
 from benchwright.study.parsers import text as csv
 from benchwright.study.parsers import text as gnu_time
 from benchwright.study.parsers import text as res

@@ -13,7 +13,7 @@ import pytest
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.crossing import IntendedRun, region_crossing
+from benchwright.features.search.peak.policies.check import IntendedRun, region_crossing
 from benchwright.features.search.peak.policies.monotone import Monotone
 from benchwright.features.search.peak.policies.monotone_posterior import (
     MonotonePosterior,

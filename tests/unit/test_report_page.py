@@ -16,8 +16,8 @@ from benchwright.page.html import render_page, section_pages
 from benchwright.report.comparison import sentence
 from benchwright.report.documents import encode
 from benchwright.results.stored import read_results, unfinished_comparison
+from benchwright.study.catalogue import StudyPart
 from benchwright.study.journal import Study
-from benchwright.study.selection import StudyPart
 from benchwright.views.blocks import TableBlock, Tone, Words
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"

@@ -11,10 +11,10 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError, StudyError
 from benchwright.core.results import Finding, Severity
+from benchwright.study.catalogue import StudyPart, check_unused, split_selector
 from benchwright.study.findings import SessionFindings, store_findings, stored_findings
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.keys import ABOUT_OPTION, SessionAbout, parse_name, parse_note, parse_tag
-from benchwright.study.selection import StudyPart, check_unused, split_selector
 
 INFO = SessionInfo(1, "0.1.0", "boot", "/", ("run",), (), "s.ap", (), {})
 

@@ -13,12 +13,13 @@ from benchwright.core.results import Summary
 from benchwright.findings.result import TestResult
 from benchwright.report.stats_document import table_of
 from benchwright.stats.aggregate import (
+    HOOK_VALUES,
+    MetricRules,
     aggregate_trial,
     metric_columns,
     observe_trials,
     trials_of_blocks,
 )
-from benchwright.stats.metric_rules import HOOK_VALUES, MetricRules
 
 
 def block(thread: int, epoch: int = 1, status: int = 0, **values: float) -> MeasurementBlock:

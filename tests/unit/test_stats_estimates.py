@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchwright.cli.main import main
-from benchwright.stats.metric_rules import FIXED_COLUMNS
+from benchwright.stats.aggregate import FIXED_COLUMNS
 from benchwright.stats.table import table_of_estimates
 
 ONLY = "only estimates are stated, and"

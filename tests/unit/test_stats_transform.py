@@ -9,8 +9,7 @@ import pytest
 
 from benchwright.core.errors import InputError
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
-from benchwright.stats.aggregate import aggregate_trial
-from benchwright.stats.metric_rules import TABLE_FOLDS, MetricRules
+from benchwright.stats.aggregate import TABLE_FOLDS, MetricRules, aggregate_trial
 from benchwright.stats.table import (
     Table,
     aggregate_rows,

@@ -13,13 +13,13 @@ import pytest
 from benchwright.core.criterion import Criterion
 from benchwright.features.pool.stored import parts_of_attempts
 from benchwright.features.pool.types import Attempt, VoidReason
-from benchwright.features.search.surface.batch import (
+from benchwright.features.search.surface.chart import surface_sheet
+from benchwright.features.search.surface.design import (
     ANCHOR,
     next_search,
     results_needed,
     searches_of,
 )
-from benchwright.features.search.surface.chart import surface_sheet
 from benchwright.features.search.surface.gangs import gang_effects, responses_of
 from benchwright.features.search.surface.gaussian_process import fit_process
 from benchwright.features.search.surface.model import sample_responses

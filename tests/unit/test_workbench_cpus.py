@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.errors import InputError
-from benchwright.features.search.server.cpus import (
+from benchwright.features.search.server.host import (
     CpuAssignment,
     cpu_assignment,
     in_background,

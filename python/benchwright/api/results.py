@@ -22,7 +22,7 @@ from benchwright.report.answer import AnswerEntry
 from benchwright.report.comparison import GateEntry, VerdictEntry
 from benchwright.report.documents import FindingEntry
 from benchwright.report.run import CompareDocument, RunDocument
-from benchwright.study.selection import StudyPart
+from benchwright.study.catalogue import StudyPart
 
 UNDECIDED = 3
 """The exit status of a command without an answer."""

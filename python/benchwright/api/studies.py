@@ -15,11 +15,10 @@ from benchwright.api.frames import StudyFrame
 from benchwright.feature import session_kind
 from benchwright.findings.result import TestResult
 from benchwright.results.stored import shown_summaries
-from benchwright.study.catalogue import record_of, sessions_now
+from benchwright.study.catalogue import StudyPart, record_of, sessions_now
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import Study
 from benchwright.study.parsers.study import parsed_test
-from benchwright.study.selection import StudyPart
 from benchwright.views.sessions import SessionEntry, session_entry
 
 _SESSION_TYPES = {

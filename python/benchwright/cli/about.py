@@ -17,7 +17,7 @@ from benchwright.suite.common_options import Json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from benchwright.views.version import VersionDocument
+    from benchwright.views.installation import VersionDocument
 
 
 class HelpOptions(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ def print_version(arguments: argparse.Namespace) -> int:
     if not (request.verbose or request.json):
         print(f"bw {__version__}")
         return 0
-    from benchwright.views.version import version_text
+    from benchwright.views.installation import version_text
 
     write_answer(json=request.json, document=installed, text=lambda: version_text(installed()))
     return 0
@@ -102,7 +102,7 @@ def installed() -> VersionDocument:
     import benchwright
     from benchwright.core.extras import EXTRAS
     from benchwright.trial import programs
-    from benchwright.views.version import ProgramVersion, VersionDocument
+    from benchwright.views.installation import ProgramVersion, VersionDocument
 
     finders = (programs.find_launcher, programs.find_engine, programs.find_sampler)
     return VersionDocument(

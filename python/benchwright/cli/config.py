@@ -16,7 +16,7 @@ from benchwright.suite.common_options import Json
 
 if TYPE_CHECKING:
     from benchwright.core.errors import Diagnostic
-    from benchwright.views.config import ConfigDocument
+    from benchwright.views.installation import ConfigDocument
 
 _EXAMPLES = """\
 examples:
@@ -54,7 +54,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw config`; return the exit code. Raises InputError with all mistakes of the files."""
     from benchwright.cli.config_files import config_places
-    from benchwright.views.config import NO_FILE, config_text
+    from benchwright.views.installation import NO_FILE, config_text
 
     request = request_from(ConfigOptions, arguments)
     if request.path:
@@ -83,7 +83,7 @@ def config_document(words: tuple[str, ...], root: CommandParser) -> ConfigDocume
     from benchwright.cli.config_files import WITHOUT, config_places
     from benchwright.cli.defaults import keys_of_command, read_defaults, refusal
     from benchwright.core.errors import InputError
-    from benchwright.views.config import ConfigDocument, ConfigFileEntry, ConfigValueEntry
+    from benchwright.views.installation import ConfigDocument, ConfigFileEntry, ConfigValueEntry
 
     if words:
         command_named("bw config", root, words)

@@ -20,9 +20,9 @@ from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.options import Option, Text, add_options, request_from
 from benchwright.machine.capture import capture
 from benchwright.report.env import ENV_SCHEMA
+from benchwright.study.catalogue import StudyPart, split_selector
 from benchwright.study.contents import machines_of
 from benchwright.study.journal import Study
-from benchwright.study.selection import StudyPart, split_selector
 from benchwright.suite.common_options import FOR_SCRIPTS, Json
 
 _INPUT = "now, a STUDY, STUDY@SESSION, STUDY@SESSION:N, or a file of `bw env --json`"

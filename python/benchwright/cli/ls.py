@@ -211,8 +211,7 @@ class _Listing:
 
     def add(self, text: str, depth: int) -> None:
         """Add the sessions at a path. Raises InputError for a path that does not exist."""
-        from benchwright.study.catalogue import find_studies
-        from benchwright.study.selection import split_selector
+        from benchwright.study.catalogue import find_studies, split_selector
 
         part = split_selector(Path(text))
         if part.session is not None:
@@ -228,9 +227,8 @@ class _Listing:
             self._add_study(place)
 
     def _add_study(self, place: Path, session: str | None = None) -> None:
-        from benchwright.study.catalogue import problem_of, sessions_now
+        from benchwright.study.catalogue import StudyPart, problem_of, sessions_now
         from benchwright.study.journal import Study
-        from benchwright.study.selection import StudyPart
 
         key = f"{place.resolve()}@{session or ''}"
         if key in self._seen:

@@ -18,7 +18,7 @@ from benchwright.suite.common_options import Json, OkStatus
 
 if TYPE_CHECKING:
     from benchwright.page.files import FileResults
-    from benchwright.study.selection import StudyPart
+    from benchwright.study.catalogue import StudyPart
 
 _EXAMPLES = """\
 examples:
@@ -119,8 +119,8 @@ def _source(text: str, accepted: Sequence[int]) -> StudyPart | FileResults:
     """
     from benchwright.page.files import FileResults
     from benchwright.results.inputs import file_of, is_of_other_tool, read_inputs
+    from benchwright.study.catalogue import split_selector
     from benchwright.study.directory import JOURNAL
-    from benchwright.study.selection import split_selector
 
     source = split_selector(Path(text))
     place = file_of(text)

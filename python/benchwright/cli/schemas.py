@@ -16,9 +16,8 @@ from benchwright.report.run import CompareDocument, PlanDocument, RunDocument
 from benchwright.report.stats_json import PredicateDocument, StatsDocument
 from benchwright.results.explained import WhyDocument
 from benchwright.study.export import SessionDocument
-from benchwright.views.config import ConfigDocument
+from benchwright.views.installation import ConfigDocument, VersionDocument
 from benchwright.views.sessions import LsDocument, ShowDocument, TagDocument
-from benchwright.views.version import VersionDocument
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = "#/$defs/{name}"

@@ -18,7 +18,7 @@ from benchwright.inputs.options import Option, add_options, request_from
 from benchwright.suite.common_options import Json
 
 if TYPE_CHECKING:
-    from benchwright.study.selection import StudyPart
+    from benchwright.study.catalogue import StudyPart
     from benchwright.views.sessions import ShownSession, StoredFiles
     from benchwright.views.terminal import Paint
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 def session_named(text: str) -> StudyPart:
     """Return the session that an argument names. Raises InputError for a test."""
     from benchwright.core.errors import argument_error
-    from benchwright.study.selection import split_selector
+    from benchwright.study.catalogue import split_selector
 
     part = split_selector(Path(text))
     if part.test is not None:

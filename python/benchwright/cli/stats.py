@@ -155,9 +155,9 @@ def _print_report(paths: Sequence[str], form: str, *, verbose: bool) -> bool:
     from pathlib import Path
 
     from benchwright.feature import session_kind
+    from benchwright.study.catalogue import split_selector
     from benchwright.study.directory import JOURNAL
     from benchwright.study.journal import Study
-    from benchwright.study.selection import split_selector
 
     part = split_selector(Path(paths[0]))
     if part.test or not (part.place / JOURNAL).is_file():
@@ -259,8 +259,8 @@ def with_reports(
     from benchwright.cli.outcome import document_text_of
     from benchwright.cli.terminal import table_width
     from benchwright.results.stored import session_comparisons
+    from benchwright.study.catalogue import split_selector
     from benchwright.study.journal import Study
-    from benchwright.study.selection import split_selector
     from benchwright.views.comparison import measured_commands, render_comparison
 
     part = split_selector(Path(answer.source))

@@ -16,7 +16,7 @@ from benchwright.core.quantity import parse_share
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.results.stats_request import StatsRequest, checked_steps
-from benchwright.stats.metric_rules import HEADING_COLUMNS
+from benchwright.stats.aggregate import HEADING_COLUMNS
 
 # --------------------------------------------------------------------------------------
 # Options: checked before any file is read; all mistakes are reported together.

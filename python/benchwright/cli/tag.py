@@ -69,8 +69,8 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw tag`; return the exit code. Raises InputError, StudyError."""
     from benchwright.cli.show import session_named
+    from benchwright.study.catalogue import check_unused
     from benchwright.study.journal import Study
-    from benchwright.study.selection import check_unused
     from benchwright.views.sessions import tag_document, tag_text
 
     request = request_from(TagOptions, arguments)

@@ -14,8 +14,7 @@ import msgspec
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Summary
-from benchwright.stats.aggregate import TrialValues, aggregate_trial, summarise
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules, TrialValues, aggregate_trial, summarise
 
 
 class History(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from benchwright.core.plan import (
 from benchwright.core.results import Alternative, Estimate, ReachedPrecision
 from benchwright.core.text import duration_ns_text, percent_text, plural
 from benchwright.decide.history import History, missing_text
+from benchwright.stats.aggregate import MetricRules
 from benchwright.stats.dependence import ar1_inflation, inflation
 from benchwright.stats.intervals import (
     ENOUGH_EQUAL,
@@ -35,7 +36,6 @@ from benchwright.stats.intervals import (
     t_quantile,
     unless_too_equal,
 )
-from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import kurtosis, moments, rounding_error, skewness
 
 # -- a mean by plan: an interval that holds where the test stops ---------------------------------

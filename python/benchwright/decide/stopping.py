@@ -32,9 +32,8 @@ from benchwright.core.plan import (
 from benchwright.core.results import Estimate
 from benchwright.core.text import plural
 from benchwright.decide.history import History, missing_text, watched_summaries
-from benchwright.stats.aggregate import evaluate_predicate, parse_predicate
+from benchwright.stats.aggregate import MetricRules, evaluate_predicate, parse_predicate
 from benchwright.stats.intervals import t_interval, unless_too_equal
-from benchwright.stats.metric_rules import MetricRules
 
 
 def decide(rule: StoppingRule, history: History) -> Decision:

@@ -37,8 +37,7 @@ from benchwright.findings.codes import make_finding
 from benchwright.findings.cpu_time import waited
 from benchwright.findings.result import TestResult
 from benchwright.findings.series import ExaminedSeries, examine_series
-from benchwright.stats.aggregate import MetricColumn
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricColumn, MetricRules
 from benchwright.stats.moments import finite_values
 
 _MOST_NAMED = 4

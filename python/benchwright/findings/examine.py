@@ -29,8 +29,7 @@ from benchwright.findings.rules import NamedRule, apply_rule, result_of
 from benchwright.findings.sanity import Claims, with_sample
 from benchwright.findings.series import series_findings
 from benchwright.findings.thresholds import OUTPUT_NS_PER_BYTE, OUTPUT_OF_ELAPSED, OUTPUT_OF_SYSTEM
-from benchwright.stats.aggregate import TrialValues
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules, TrialValues
 
 # -- Findings that a measured command reported itself: `[finding]` blocks in APLOG -----------
 #

@@ -31,8 +31,7 @@ from benchwright.findings.limiter_io import limit_kills, uses_disk
 from benchwright.findings.programs import is_generator, is_server
 from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import Claims, ReportedMetric, coarse_times, grain_of, mostly_start
-from benchwright.stats.aggregate import MetricColumn
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricColumn, MetricRules
 
 # --------------------------------------------------------------------------------------
 # Findings about the machine itself: messages, frequency, heat, lost packets,

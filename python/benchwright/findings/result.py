@@ -34,13 +34,13 @@ from benchwright.feature import recorded_by
 from benchwright.findings.codes import make_finding
 from benchwright.stats.aggregate import (
     MetricColumn,
+    MetricRules,
     TrialValues,
     aggregate_trial,
     metric_columns,
     observe_trials,
     trials_of_blocks,
 )
-from benchwright.stats.metric_rules import MetricRules
 
 # -- The note that trials were profiled, which costs some time -------------------------
 

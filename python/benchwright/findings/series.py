@@ -13,7 +13,7 @@ from benchwright.core.results import Figure, Finding, Severity, SlowRuns, Value,
 from benchwright.core.text import exact_text, p_text, percent_text
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import in_trials, make_finding
-from benchwright.stats.aggregate import MetricColumn
+from benchwright.stats.aggregate import MetricColumn, MetricRules
 from benchwright.stats.dependence import dependence, inflation
 from benchwright.stats.distribution import Modes, Outlier, outlier_threshold, outliers, two_modes
 from benchwright.stats.drift import (
@@ -25,7 +25,6 @@ from benchwright.stats.drift import (
     theil_sen,
 )
 from benchwright.stats.intervals import ENOUGH_EQUAL, t_interval
-from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import dot, median, moments, standardized
 
 # -- How the probability of a false finding is divided among metrics and questions -----

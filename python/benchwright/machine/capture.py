@@ -16,20 +16,18 @@ import msgspec
 
 from benchwright import __version__
 from benchwright.core.machine import Fact, MachineCapture
-from benchwright.machine import capture_devices as ethtool
-from benchwright.machine.capture_devices import (
+from benchwright.machine import capture_hardware as ethtool
+from benchwright.machine.capture_hardware import (
     AskInterface,
     AskSpace,
     block_facts,
-    mount_facts,
-    network_facts,
-    space_of,
-)
-from benchwright.machine.capture_hardware import (
     graphics_facts,
     memory_facts,
+    mount_facts,
+    network_facts,
     node_facts,
     processor_facts,
+    space_of,
 )
 from benchwright.machine.capture_programs import (
     MOST_PROGRAMS,
@@ -43,15 +41,17 @@ from benchwright.machine.capture_programs import (
     repository_facts,
     version_facts,
 )
-from benchwright.machine.capture_self import cgroup_facts, self_facts, variable_facts
 from benchwright.machine.capture_system import (
     LIST_UNITS,
     SYSTEMD,
+    cgroup_facts,
     host_facts,
     load_facts,
     process_facts,
+    self_facts,
     service_facts,
     synchronised,
+    variable_facts,
     virtualisation_facts,
 )
 from benchwright.machine.sources import (

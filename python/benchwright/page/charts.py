@@ -39,10 +39,10 @@ from benchwright.report.charts.trials import (
     metric_axis,
     shown_test,
 )
+from benchwright.study.catalogue import split_selector
 from benchwright.study.contents import tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.selection import split_selector
 from benchwright.views.blocks import LongSeries, Picture
 
 _MOST_DOCUMENTS = 6

@@ -33,10 +33,10 @@ from benchwright.page.document import ReportDocument, ReportPart
 from benchwright.page.origin import data_section, facts_table, shared_section
 from benchwright.page.tests import answered_part, results_section, tests_part, tests_section
 from benchwright.report.answer import Results
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules
+from benchwright.study.catalogue import StudyPart
 from benchwright.study.contents import first_machine
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.selection import StudyPart
 from benchwright.views.blocks import (
     Cell,
     Column,

@@ -31,7 +31,7 @@ from benchwright.core.results import Estimate
 from benchwright.core.text import number_text, p_text, percent_text, plural
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules
 
 WIDENED = 1.1
 """Minimum factor of a widened interval that is reported."""

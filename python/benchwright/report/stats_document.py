@@ -16,11 +16,11 @@ from benchwright.core.untrusted import one_line
 from benchwright.findings.result import TestResult
 from benchwright.stats.aggregate import (
     MetricColumn,
+    MetricRules,
     overhead_percent,
     percent_of_mean,
     summarise_columns,
 )
-from benchwright.stats.metric_rules import MetricRules
 from benchwright.stats.moments import Z_THRESHOLD, standard_scores
 
 if TYPE_CHECKING:

@@ -33,9 +33,9 @@ from benchwright.results.inputs import (
     read_inputs,
 )
 from benchwright.stats.aggregate import summarise_columns
+from benchwright.study.catalogue import StudyPart, split_selector
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
-from benchwright.study.selection import StudyPart, split_selector
 from benchwright.suite.values import statuses
 
 

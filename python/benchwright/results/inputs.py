@@ -33,6 +33,7 @@ from benchwright.feature import features
 from benchwright.findings.codes import make_finding
 from benchwright.findings.result import TestResult
 from benchwright.report.charts.source import PlotGroup
+from benchwright.study.catalogue import split_selector
 from benchwright.study.directory import JOURNAL
 from benchwright.study.parsers.api import (
     content_head,
@@ -40,7 +41,6 @@ from benchwright.study.parsers.api import (
     numbered,
     without_estimates,
 )
-from benchwright.study.selection import split_selector
 from benchwright.suite.values import statuses
 
 if TYPE_CHECKING:

@@ -35,9 +35,8 @@ from benchwright.report.stats_document import (
 )
 from benchwright.results.inputs import why_left_out
 from benchwright.results.stats_request import StatsRequest
-from benchwright.stats.aggregate import summarise_columns
-from benchwright.stats.metric_rules import MetricRules
-from benchwright.study.selection import split_selector
+from benchwright.stats.aggregate import MetricRules, summarise_columns
+from benchwright.study.catalogue import split_selector
 
 if TYPE_CHECKING:
     from benchwright.stats.input_comparison import InputComparison

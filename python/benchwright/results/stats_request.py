@@ -15,7 +15,7 @@ from benchwright.core.expression import Expression, parse
 from benchwright.core.plan import SUCCESS
 from benchwright.findings.result import TestResult
 from benchwright.findings.rules import NamedRule
-from benchwright.stats.metric_rules import (
+from benchwright.stats.aggregate import (
     COMPUTED_COLUMNS,
     EXTRAS,
     FIXED_COLUMNS,

@@ -21,8 +21,7 @@ from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
 from benchwright.findings.examine import codes_of_failures, findings_about
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import Results
-from benchwright.stats.aggregate import aggregate_trial, summarise_columns
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules, aggregate_trial, summarise_columns
 from benchwright.study.contents import NULL_KIND, machines_of, tests_of
 from benchwright.study.database import reporting_damage
 from benchwright.study.findings import session_findings, stored_findings

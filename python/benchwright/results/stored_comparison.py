@@ -55,7 +55,7 @@ from benchwright.inputs.template import file_friendly
 from benchwright.results.inputs import check_ok_status, read_inputs
 from benchwright.results.stored import paired_blocks, values_of_trial
 from benchwright.run.checkouts import resolved
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules
 from benchwright.study.parsers.api import stated_settings
 from benchwright.suite.comparison import ComparisonRequest, accepted_statuses, rule_from_request
 from benchwright.suite.rules import gated_metric, parse_metric

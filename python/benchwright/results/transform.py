@@ -27,13 +27,7 @@ from benchwright.results.inputs import (
     with_valid_estimates,
 )
 from benchwright.results.stats_request import TransformStep, parsed, refused
-from benchwright.stats.metric_rules import (
-    COMPUTED_COLUMNS,
-    EXTRAS,
-    FIXED_COLUMNS,
-    TIMES,
-    MetricRules,
-)
+from benchwright.stats.aggregate import COMPUTED_COLUMNS, EXTRAS, FIXED_COLUMNS, TIMES, MetricRules
 from benchwright.stats.table import (
     Table,
     aggregate_rows,

@@ -46,11 +46,11 @@ from benchwright.run.watching import (
     servers_of,
     session_watcher,
 )
+from benchwright.study.catalogue import check_unused
 from benchwright.study.contents import record_capture
 from benchwright.study.findings import SessionFindings, store_findings
 from benchwright.study.journal import RESUMABLE, UNWRITABLE, SessionInfo, StoredSession, Study
 from benchwright.study.keys import stated_about
-from benchwright.study.selection import check_unused
 from benchwright.trial.bench import LocalBench, end_leftovers
 
 Commands = Sequence[tuple[str, ...]]

@@ -50,9 +50,9 @@ from benchwright.run.preparation import (
     stored_environment,
 )
 from benchwright.run.test import CommandFailed, RunningTest
+from benchwright.study.catalogue import hosts_of_tests
 from benchwright.study.export import export_session, export_test
 from benchwright.study.keys import EffectKeys, KeysOfTest, comparison_result_key
-from benchwright.study.selection import hosts_of_tests
 from benchwright.suite import effects as effect
 from benchwright.suite.interpret import execute
 from benchwright.suite.plan import DryAnswers

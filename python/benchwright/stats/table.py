@@ -12,8 +12,7 @@ from benchwright.core.expression import EvaluationError, Expression, Value, pars
 from benchwright.core.numeric import np, npt
 from benchwright.core.observation import MeasurementBlock, Trial
 from benchwright.core.plan import Pairs
-from benchwright.stats.arrays import FloatArray, IntArray
-from benchwright.stats.metric_rules import (
+from benchwright.stats.aggregate import (
     COMPUTED_COLUMNS,
     FIXED_COLUMNS,
     HEADING_COLUMNS,
@@ -21,6 +20,7 @@ from benchwright.stats.metric_rules import (
     MetricRules,
     TableFold,
 )
+from benchwright.stats.arrays import FloatArray, IntArray
 from benchwright.stats.moments import median, moments
 
 # -- A table of rows: input and output of the transformations --------------------------

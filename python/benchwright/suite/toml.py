@@ -35,7 +35,7 @@ from benchwright.inputs.template import (
 )
 from benchwright.inputs.toml_table import TomlTable, read_toml
 from benchwright.suite import program as step
-from benchwright.suite import toml_rule, values
+from benchwright.suite import toml_sections, values
 from benchwright.suite import toml_sections as sections
 from benchwright.suite.check import unused_defines
 from benchwright.suite.program import Baseline, Program, Step
@@ -93,7 +93,7 @@ _COMPARE = (
     "only",
     "metrics",
     "arm",
-    *toml_rule.COMPARISON,
+    *toml_sections.COMPARISON,
 )
 
 
@@ -333,7 +333,7 @@ class _Suite:
             message = "a comparison has a baseline and a candidate"
             table.wrong(table.where, "suite-no-arm", message, hint)
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
-        rule = toml_rule.rule_of(table, len(arms), declared)
+        rule = toml_sections.rule_of(table, len(arms), declared)
         tests = tuple(self._arm(arm, around, rule) for arm in arms)
         compare = step.Compare(tests, rule, "", table.where)
         return self._where_wanted(table, (compare,))
@@ -372,7 +372,7 @@ class _Suite:
     def _stopping(self, table: TomlTable) -> StoppingRule:
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
         until = table.table("until") or self._top.table("until")
-        return toml_rule.DEFAULT if until is None else toml_rule.stopping(until, declared)
+        return toml_sections.DEFAULT if until is None else toml_sections.stopping(until, declared)
 
     def _commands(self, table: TomlTable, key: str) -> list[Step]:
         if not table.has(key, str, list):
@@ -421,7 +421,7 @@ def _metrics(table: TomlTable, *, quiet: bool = False) -> list[MetricSpec]:
     declared = table.table("metrics") if "metrics" in table else None
     if declared is None:
         return []
-    return toml_rule.metrics(declared.silent() if quiet else declared)
+    return toml_sections.metrics(declared.silent() if quiet else declared)
 
 
 def _rest(table: TomlTable) -> list[Step]:

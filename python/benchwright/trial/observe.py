@@ -28,7 +28,7 @@ from benchwright.core.observation import (
 from benchwright.core.pattern import compile_pattern
 from benchwright.core.plan import CommandMode, MetricSpec, TestPlan
 from benchwright.core.untrusted import TooDeep, decode_json
-from benchwright.stats.metric_rules import EXTRAS
+from benchwright.stats.aggregate import EXTRAS
 from benchwright.trial.programs import uncounted
 from benchwright.trial.protocol import EpochRecord
 

@@ -32,7 +32,7 @@ from benchwright.report.comparison import (
     verdict_word,
 )
 from benchwright.report.documents import report_text
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules
 from benchwright.views.blocks import (
     Block,
     Column,

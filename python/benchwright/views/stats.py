@@ -38,7 +38,7 @@ from benchwright.report.stats_document import (
     notice_lines,
     row_cells,
 )
-from benchwright.stats.metric_rules import COMPUTED_COLUMNS
+from benchwright.stats.aggregate import COMPUTED_COLUMNS
 from benchwright.views.blocks import (
     Cell,
     Column,
@@ -383,7 +383,7 @@ def _constant_lines(sections: Sequence[InputSection], width: int) -> Iterator[st
         yield from wrapped(f"{label} is {value} in every trial{whom}", width)
 
 
-# -- CSV, Markdown and LaTeX (JSON: report/stats_json.py) ------------------------------
+# -- CSV, Markdown and LaTeX (JSON: report/stats_document.py) ------------------------------
 #
 # CSV is for programs: all digits, one line per input and quantity. Markdown and LaTeX are for
 # people: they have the cells of the table of `bw stats`, and its units.

@@ -23,8 +23,8 @@ from benchwright.suite.common_options import FOR_SCRIPTS, REPLACES, Json
 
 if TYPE_CHECKING:
     from benchwright.features.exchange.export import Exported, ExportView
+    from benchwright.study.catalogue import StudyPart
     from benchwright.study.journal import Study
-    from benchwright.study.selection import StudyPart
 
 
 class ExportDocument(
@@ -158,8 +158,8 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.cli.terminal import write_answer
     from benchwright.core.untrusted import visible
     from benchwright.features.exchange.export import FORMATS
+    from benchwright.study.catalogue import split_selector
     from benchwright.study.journal import Study
-    from benchwright.study.selection import split_selector
 
     request = request_from(ExportOptions, arguments)
     if request.formats:

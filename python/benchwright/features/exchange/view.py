@@ -43,7 +43,7 @@ from benchwright.report.answer import (
     name_without_levels,
 )
 from benchwright.results.stored import read_results
-from benchwright.stats.metric_rules import TIMES
+from benchwright.stats.aggregate import TIMES
 from benchwright.study.contents import NULL_KIND, first_machine
 from benchwright.study.journal import StoredSession, Study
 

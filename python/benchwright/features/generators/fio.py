@@ -17,7 +17,6 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.plan import Command
-from benchwright.features.generators import measurements as operations
 from benchwright.features.generators.adapter import (
     CountOrPlaceholder,
     GeneratorOutput,
@@ -31,7 +30,12 @@ from benchwright.features.generators.adapter import (
     filled,
     placeholder_values,
 )
-from benchwright.features.generators.output import JsonOutput
+from benchwright.features.generators.output import (
+    JsonOutput,
+    OperationLog,
+    columns,
+    operations_measurement,
+)
 
 SUMMARY = "fio.json"
 LOG = "fio_lat.log"
@@ -117,19 +121,17 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
         failed = document.number_or(0, "jobs", 0, "total_err")
         text = output.files.get(LOG, "").replace(",", " ")
         try:
-            rows = operations.columns(text, 2)
+            rows = columns(text, 2)
         except ValueError as error:
             raise UnreadableOutput(f"latency ({error})", LOG, text[-200:]) from None
         if not len(rows):
             raise UnreadableOutput("operation", LOG, output.stderr)
         lost = np.full(int(failed), np.nan)
-        log = operations.OperationLog(
+        log = OperationLog(
             # No log says when they failed: a time before the load keeps them out of all bins.
             at_s=np.concatenate([rows[:, 0] / 1e3, np.full_like(lost, -1)]),
             response_ms=np.concatenate([rows[:, 1] / 1e6, lost]),
             binned_by="completion",
         )
-        found = operations.operations_measurement(
-            log, request.criteria, lasted_s or request.duration_s
-        )
+        found = operations_measurement(log, request.criteria, lasted_s or request.duration_s)
         return msgspec.structs.replace(found, offered=len(log.at_s))

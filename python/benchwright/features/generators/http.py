@@ -45,8 +45,6 @@ import msgspec
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np, npt
 from benchwright.core.plan import Command
-from benchwright.features.generators import measurements as operations
-from benchwright.features.generators import measurements as summary
 from benchwright.features.generators.adapter import (
     ERRORS_IN_RESPONSE,
     GENERATOR_LATE,
@@ -68,7 +66,15 @@ from benchwright.features.generators.adapter import (
     whole_per_minute,
     whole_seconds,
 )
-from benchwright.features.generators.output import JsonOutput
+from benchwright.features.generators.output import (
+    MEAN,
+    Floats,
+    JsonOutput,
+    OperationLog,
+    operations_measurement,
+    summary_values,
+    wanted_shares,
+)
 from benchwright.features.load.criteria import within_ns
 
 RESULTS, LOG, TARGETS = "vegeta.bin", "vegeta.csv", "targets"
@@ -135,14 +141,14 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
         due_s = np.arange(len(sent_s)) / rate
         late_ms = 1e3 * np.maximum(sent_s - due_s, 0)
         free_s = self._free_s(request, sent_s + took_ms / 1e3)
-        log = operations.OperationLog(
+        log = OperationLog(
             at_s=due_s,
             response_ms=latency_ms + late_ms,
             late_ms=1e3 * np.maximum(sent_s - np.maximum(due_s, free_s), 0),
         )
-        found = operations.operations_measurement(log, request.criteria, request.duration_s)
+        found = operations_measurement(log, request.criteria, request.duration_s)
         lateness_ms = float(late_ms.mean())
-        late = lateness_ms > LATE_SHARE * found.values.get(operations.MEAN, math.inf)
+        late = lateness_ms > LATE_SHARE * found.values.get(MEAN, math.inf)
         return msgspec.structs.replace(
             found,
             values=found.values | {LATENESS: lateness_ms},
@@ -150,7 +156,7 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
             marks=(GENERATOR_LATE,) if late else (),
         )
 
-    def _free_s(self, request: GeneratorRequest, end_s: operations.Floats) -> operations.Floats:
+    def _free_s(self, request: GeneratorRequest, end_s: Floats) -> Floats:
         """Return when a worker was free for each request, in order of sending `(n,)` [s]."""
         free_s = np.full(len(end_s), -np.inf)
         if self.max_workers is not None:
@@ -159,9 +165,7 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
         return free_s
 
 
-def _columns(
-    output: GeneratorOutput,
-) -> tuple[operations.Floats, operations.Floats, npt.NDArray[np.bool_]]:
+def _columns(output: GeneratorOutput) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Return when each request was sent [s], how long it took [ms], and whether it failed."""
     csv.field_size_limit(sys.maxsize)
     text = output.files.get(LOG, "")
@@ -224,7 +228,7 @@ class Oha(ProgramGenerator, frozen=True, kw_only=True):
             for share in SHARES
         }
         ended = good + errors
-        values = summary.summary_values(
+        values = summary_values(
             None if mean_s is None else 1e3 * mean_s, percentiles, errors / ended if ended else 0.0
         )
         return Measurement(
@@ -319,7 +323,7 @@ class Wrk2(ProgramGenerator, frozen=True, kw_only=True):
         ended = answered + errors - (int(refused[1]) if refused else 0)
         rows = [(float(m[1]), float(m[2]), int(m[3])) for m in _ROW.finditer(text)]
         share = errors / ended if ended else 0.0
-        values = summary.summary_values(
+        values = summary_values(
             float(mean[1]) if rows and ended > errors else None,
             _percentiles(rows, request.criteria),
             share,
@@ -347,7 +351,7 @@ def _errors(text: str) -> int:
 
 def _percentiles(rows: SpectrumRows, criteria: Iterable[Criterion]) -> dict[float, float]:
     found = {}
-    for share in summary.wanted_shares(criteria):
+    for share in wanted_shares(criteria):
         above = [value for value, upto, _ in rows if upto >= share]
         if above:
             found[share] = above[0]

@@ -17,7 +17,6 @@ from typing import ClassVar
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command
-from benchwright.features.generators import measurements as summary
 from benchwright.features.generators.adapter import (
     OPERATIONS_SKIPPED,
     PER_MINUTE,
@@ -34,7 +33,7 @@ from benchwright.features.generators.adapter import (
     placeholder_values,
     whole_per_minute,
 )
-from benchwright.features.generators.output import JsonOutput
+from benchwright.features.generators.output import JsonOutput, summary_values, wanted_shares
 from benchwright.features.load.criteria import within_ns
 
 SUMMARY = "k6.json"
@@ -143,13 +142,13 @@ def _values(
     if not offered:
         return {}
     lost = (offered - sent + failed) / offered
-    shares = summary.wanted_shares(criteria)
+    shares = wanted_shares(criteria)
     if sent == failed:
-        return summary.summary_values(None, dict.fromkeys(shares, math.inf), lost)
+        return summary_values(None, dict.fromkeys(shares, math.inf), lost)
     trend = WELL if document.get("metrics", WELL) is not None else ALL
     percentiles = {share: document.number("metrics", trend, _percentile(share)) for share in shares}
     mean_ms = document.number("metrics", trend, "avg")
-    values = summary.summary_values(mean_ms, percentiles, lost)
+    values = summary_values(mean_ms, percentiles, lost)
     for one in criteria:
         within = document.get("metrics", one.key, "passes")
         if within is not None:
@@ -162,7 +161,7 @@ def _percentile(share: float) -> str:
 
 
 def _trend_stats(criteria: Iterable[Criterion]) -> str:
-    return ",".join(["avg", *map(_percentile, summary.wanted_shares(criteria))])
+    return ",".join(["avg", *map(_percentile, wanted_shares(criteria))])
 
 
 _SCRIPT = """\

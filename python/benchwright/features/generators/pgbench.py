@@ -27,7 +27,6 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.core.plan import Command
 from benchwright.core.quantity import parse_duration_ns
-from benchwright.features.generators import measurements as operations
 from benchwright.features.generators.adapter import (
     LATENESS,
     CountOrPlaceholder,
@@ -42,6 +41,12 @@ from benchwright.features.generators.adapter import (
     filled,
     placeholder_values,
     whole_seconds,
+)
+from benchwright.features.generators.output import (
+    Floats,
+    OperationLog,
+    columns,
+    operations_measurement,
 )
 from benchwright.inputs.options import Option
 
@@ -166,7 +171,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
         end_s = (rows[:, SECOND] - rows[0, SECOND]) + rows[:, MICROSECOND] / 1e6
         at_s = end_s - np.nan_to_num(latency_ms) / 1e3
         begin_s = float(at_s.min())
-        log = operations.OperationLog(
+        log = OperationLog(
             at_s=at_s - begin_s,
             response_ms=latency_ms,
             skipped=int((rows[:, LATENCY] == SKIPPED).sum()),
@@ -175,7 +180,7 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
         )
         if lasted_s is None:
             lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
-        found = operations.operations_measurement(log, request.criteria, float(lasted_s))
+        found = operations_measurement(log, request.criteria, float(lasted_s))
         if request.rate is None:
             return found
         lag_ms = float(rows[:, LAG].mean()) / 1e3
@@ -207,7 +212,7 @@ def _counted(found: Measurement, summary: str) -> Measurement:
     )
 
 
-def _late_ms(rows: operations.Floats, end_s: operations.Floats) -> operations.Floats:
+def _late_ms(rows: Floats, end_s: Floats) -> Floats:
     """Return how late pgbench came to each transaction, `(n,)`; nan where that is unknown [ms].
 
     A client's first transaction waits for no other.
@@ -227,9 +232,9 @@ def _late_ms(rows: operations.Floats, end_s: operations.Floats) -> operations.Fl
     return found
 
 
-def _rows(logs: Iterable[str], width: int) -> operations.Floats:
+def _rows(logs: Iterable[str], width: int) -> Floats:
     """Return the transactions of all threads `(n, width)`, in the order of the files."""
-    numbers = [operations.columns(_numbers(text), width) for text in logs]
+    numbers = [columns(_numbers(text), width) for text in logs]
     return np.concatenate([np.empty((0, width)), *numbers])
 
 

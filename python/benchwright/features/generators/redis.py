@@ -23,7 +23,6 @@ import re
 from typing import ClassVar
 
 from benchwright.core.plan import Command
-from benchwright.features.generators import measurements as summary
 from benchwright.features.generators.adapter import (
     CountOrPlaceholder,
     Diagnosis,
@@ -40,8 +39,13 @@ from benchwright.features.generators.adapter import (
     placeholder_values,
     whole_seconds,
 )
-from benchwright.features.generators.measurements import MEAN
-from benchwright.features.generators.output import JsonOutput, ValueSource
+from benchwright.features.generators.output import (
+    MEAN,
+    JsonOutput,
+    ValueSource,
+    summary_values,
+    wanted_shares,
+)
 from benchwright.features.load.plan import LoadSeries
 from benchwright.trial.observe import MetricNotFound
 
@@ -123,7 +127,7 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
             if (key := _key(share, latencies))
         }
         mean_ms = _mean_ms(document) if count else None
-        values = summary.summary_values(mean_ms, percentiles, 0.0)
+        values = summary_values(mean_ms, percentiles, 0.0)
         # It does not count error replies, so their number is unknown.
         values = {k: v for k, v in values.items() if k.startswith("response")}
         return Measurement(
@@ -136,7 +140,7 @@ class Memtier(ProgramGenerator, frozen=True, kw_only=True):
 
 
 def _shares(request: GeneratorRequest) -> tuple[float, ...]:
-    return summary.wanted_shares(request.criteria)
+    return wanted_shares(request.criteria)
 
 
 def _mean_ms(document: JsonOutput) -> float:

@@ -33,8 +33,7 @@ from benchwright.features.history.types import (
     settings_text,
 )
 from benchwright.findings.result import FileOrigin, TestResult
-from benchwright.stats.aggregate import summarise_columns
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricRules, summarise_columns
 from benchwright.study.parsers.api import stated_settings
 
 

@@ -395,7 +395,7 @@ def _user() -> str:
 
 def feed(arguments: argparse.Namespace) -> int:
     """Run `bw history feed`; return the exit code. Raises InputError, StudyError."""
-    from benchwright.features.history.feeds import atom_feed, feed_entries, json_feed
+    from benchwright.features.history.document import atom_feed, feed_entries, json_feed
 
     request = request_from(FeedOptions, arguments)
     if request.atom is None and request.json_feed is None:

@@ -7,7 +7,7 @@ drops. The engine does not report which operations are open; they are assumed to
 youngest arrivals, so every age is a lower bound. Operations that waited for a free place when
 the load ended were only cut short: they are lost if older than every limit, and ignored if
 young. A percentile whose rank lies among operations without a response is infinite, as with
-every generator (generators/measurements.py). Sources: docs/engine-protocol.md; Schroeder and
+every generator (generators/output.py). Sources: docs/engine-protocol.md; Schroeder and
 others, "Open versus closed" (NSDI '06), on what a closed view omits.
 """
 

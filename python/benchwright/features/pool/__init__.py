@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from benchwright.cli.shared_options import AddedOptions
     from benchwright.findings.codes import Code
     from benchwright.run.gangs import SessionGangs
+    from benchwright.study.catalogue import MeasuredPart
     from benchwright.study.journal import SessionInfo, StoredSession, Study
-    from benchwright.study.selection import MeasuredPart
     from benchwright.suite.toml_sections import SuiteTable
     from benchwright.views.blocks import Section
 

@@ -59,9 +59,8 @@ def print_status(arguments: argparse.Namespace) -> int:
     from benchwright.core.errors import argument_error
     from benchwright.features.pool.report import pool_document, pool_state, pool_text
     from benchwright.features.pool.stored import stored_pool
-    from benchwright.study.catalogue import sessions_now
+    from benchwright.study.catalogue import sessions_now, split_selector
     from benchwright.study.journal import Study
-    from benchwright.study.selection import split_selector
 
     request = request_from(PoolStatusOptions, arguments)
     part = split_selector(Path(request.study))

@@ -25,9 +25,9 @@ from benchwright.features.pool.types import (
     PoolProgress,
     PoolSettings,
 )
+from benchwright.study.catalogue import MeasuredPart
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.selection import MeasuredPart
 
 
 class PoolTally:

@@ -12,8 +12,7 @@ from benchwright.core.observation import MeasurementBlock
 from benchwright.core.quantity import parse_size_bytes
 from benchwright.core.results import Summary
 from benchwright.findings.result import TestResult
-from benchwright.stats.aggregate import MetricColumn
-from benchwright.stats.metric_rules import MetricRules
+from benchwright.stats.aggregate import MetricColumn, MetricRules
 
 # -- The tests of each NAME on the command line -----------------------------------------
 #

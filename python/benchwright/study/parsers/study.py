@@ -1,7 +1,7 @@
 """Reads the tests of a study: of its last session, or of a given one.
 
 `DIR` is the last session, `DIR@2` and `DIR@NAME` other ones, `DIR:TEST` one of its tests
-(study/selection.py).
+(study/catalogue.py).
 Decision: read from the journal, not from the exports: the journal includes void trials and
 stops, and exports may be missing.
 """
@@ -16,12 +16,11 @@ import msgspec
 from benchwright.core.errors import argument_error
 from benchwright.feature import session_kind
 from benchwright.findings.result import TestResult, observed_files
-from benchwright.study.catalogue import sessions_now
+from benchwright.study.catalogue import hosts_of_tests, sessions_now, split_selector
 from benchwright.study.contents import TestContents, first_machine, stored_baseline, tests_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
-from benchwright.study.selection import hosts_of_tests, split_selector
 
 
 class _StudyParser:

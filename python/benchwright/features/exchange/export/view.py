@@ -22,7 +22,7 @@ from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import list_text, percent_text, written_unit
 from benchwright.features.load.types import EngineResult, KindResult, LimitVerdict
 from benchwright.report.answer import FindingGroup, SessionAnswer, State
-from benchwright.stats.metric_rules import TIMES
+from benchwright.stats.aggregate import TIMES
 
 
 class ExportTrial(msgspec.Struct, frozen=True):

@@ -17,16 +17,18 @@ import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.processes import Process, ProcessIdentity
-from benchwright.features.search.server.commands import (
+from benchwright.features.search.server.host import (
     TAIL_BYTES,
+    Groups,
     Launcher,
     ServerCommand,
     ServerCommands,
     ServerEnvironment,
     ServerFailure,
+    ServerHost,
+    ThisMachine,
     log_tail,
 )
-from benchwright.features.search.server.cpus import Groups, ServerHost, ThisMachine
 from benchwright.features.search.spec import (
     CommandReady,
     CommandText,

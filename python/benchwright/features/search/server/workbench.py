@@ -38,15 +38,16 @@ from benchwright.features.search.engine_generator import (
     failed_trial,
     unseen,
 )
-from benchwright.features.search.server.commands import Launcher, ServerFailure
-from benchwright.features.search.server.commands import ServerEnvironment as ServerSurroundings
-from benchwright.features.search.server.cpus import (
+from benchwright.features.search.server.host import (
     SHARED,
     CpuAssignment,
+    Launcher,
+    ServerFailure,
     available_cpus,
     cpu_assignment,
     on_cpus,
 )
+from benchwright.features.search.server.host import ServerEnvironment as ServerSurroundings
 from benchwright.features.search.server.life import (
     SERVER_NOT_FOUND,
     MonotonicClock,

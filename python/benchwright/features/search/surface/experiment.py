@@ -43,7 +43,7 @@ from benchwright.features.search.session import (
 )
 from benchwright.features.search.spec import samples_to_check
 from benchwright.features.search.spec_toml import client_mistakes, read_spec
-from benchwright.features.search.surface.batch import next_search, results_needed, searches_of
+from benchwright.features.search.surface.design import next_search, results_needed, searches_of
 from benchwright.features.search.surface.result import surface_of
 from benchwright.features.search.surface.spec import TimeLeft, budget_within_s, read_surface
 from benchwright.features.search.surface.types import (
@@ -56,9 +56,9 @@ from benchwright.features.search.types import PeakAnswer, PeakStatus, decode_sto
 from benchwright.run.gangs import DeadlineReached, Task, TaskEnd, TaskRunner, gangs_of
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
+from benchwright.study.catalogue import MeasuredPart, measured_parts
 from benchwright.study.findings import recorded_findings
 from benchwright.study.journal import SessionInfo, Study
-from benchwright.study.selection import MeasuredPart, measured_parts
 
 if TYPE_CHECKING:
     from benchwright.run.runner import SessionSite

@@ -34,7 +34,7 @@ follows the last load: requests in flight after an overload (some seconds), find
 END_RANGE_S = (2.0, 10.0)
 """Its limits."""
 
-# -- gangs of a pool (batch.py, gangs.py) ----------------------------------------------
+# -- gangs of a pool (design.py, gangs.py) ---------------------------------------------
 
 FEWEST_BELIEVED_SAMPLES = 5
 """Minimum of samples with a result for a choice that believes the process's predictions of others;

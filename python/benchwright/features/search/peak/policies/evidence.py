@@ -4,13 +4,20 @@ often.
 Purpose: what was measured outweighs what was fitted. No result lies beyond the rates that were
 tried, no interval excludes a rate that held and that nothing contradicts, and a rate fails only by
 the majority of its trials.
+
+`TrialCache`, a cache for pure functions of trials, changes the time and no result. Decision: a
+value is identified by the trials themselves (the same objects) and a key for its other inputs.
+Rejected: values stored in a policy, because a report and a running search each have their own
+policy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -19,9 +26,33 @@ from benchwright.core.results import Estimate
 from benchwright.features.generators.findings import count_unit, in_asked_unit
 from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.cache import TrialCache
 from benchwright.features.search.peak.policies.policy import limit_s, share_of_limit
 from benchwright.features.search.types import ClaimResult, PeakStatus, RateTally, rounded_bound
+
+CachedValue = TypeVar("CachedValue")
+
+
+class TrialCache(Generic[CachedValue]):
+    """The most recent values of a pure function of trials."""
+
+    def __init__(self, most: int) -> None:
+        """Make a cache of at most `most` values."""
+        self._most = most
+        self._values: OrderedDict[Hashable, tuple[Sequence[LoadTrial], CachedValue]] = OrderedDict()
+
+    def value(
+        self, trials: Sequence[LoadTrial], key: Hashable, compute: Callable[[], CachedValue]
+    ) -> CachedValue:
+        """Return the value for these trials and this key, from the cache or from `compute`."""
+        whole_key = (tuple(map(id, trials)), key)
+        entry = self._values.pop(whole_key, None)
+        # The trials are stored with the value, so that no other object gets their ids.
+        entry = (tuple(trials), compute()) if entry is None else entry
+        self._values[whole_key] = entry
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
+        return entry[1]
+
 
 SEARCH_SUBJECT = "search"
 

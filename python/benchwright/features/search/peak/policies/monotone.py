@@ -27,13 +27,11 @@ from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe, rounded
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.check import (
     CheckSide,
+    IntendedRun,
+    RegionCrossing,
     check_side,
     check_text,
     movement,
-)
-from benchwright.features.search.peak.policies.crossing import (
-    IntendedRun,
-    RegionCrossing,
     region_crossing,
 )
 from benchwright.features.search.peak.policies.diagnostics import server_findings

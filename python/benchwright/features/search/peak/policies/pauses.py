@@ -20,7 +20,7 @@ from benchwright.core.numeric import NDArray, np
 from benchwright.core.results import Figure, FindingFigures, states
 from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.cache import TrialCache
+from benchwright.features.search.peak.policies.evidence import TrialCache
 from benchwright.stats.arrays import FloatArray
 
 

@@ -17,7 +17,7 @@ from benchwright.core.numeric import np
 from benchwright.core.text import percent_text
 from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.cache import TrialCache
+from benchwright.features.search.peak.policies.evidence import TrialCache
 from benchwright.features.search.peak.policies.policy import limit_s, share_of_limit, time_scale
 from benchwright.features.search.types import PeakGoal
 from benchwright.stats.arrays import FloatArray

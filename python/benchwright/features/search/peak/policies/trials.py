@@ -43,9 +43,9 @@ from benchwright.features.generators.findings import (
 )
 from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.peak.policies import tuning
-from benchwright.features.search.peak.policies.cache import TrialCache
 from benchwright.features.search.peak.policies.evidence import (
     SEARCH_SUBJECT,
+    TrialCache,
     exceeded,
     in_asked_units,
     is_behind,

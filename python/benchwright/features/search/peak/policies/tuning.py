@@ -232,7 +232,7 @@ ROUGH_ANSWER = 0.1
 MOVED_LEAST_RUNS = 4
 """Runs before and after a change with time, at least."""
 
-# -- a jump of the response across the region (crossing.py) ----------------------------
+# -- a jump of the response across the region (check.py) -------------------------------
 
 JUMP_NARROW = 0.01
 """Maximum relative distance of two rates for a jump between them, and the least one from a rate
