@@ -45,7 +45,7 @@ lint: setup ## rustfmt, clippy, ruff, mypy, tsc, shellcheck
 
 test-rust: setup ## the tests of the crates
 	cargo test -q --locked
-	cargo test -q --locked -p naive-pacers
+	cargo test -q --locked -p naive-pacers -p stream-server
 
 soundness: ## loom, miri and ThreadSanitizer on the lock-free and unsafe code; prints what cannot run here and why
 	@scripts/soundness.sh
