@@ -227,9 +227,9 @@ def test_a_time_that_is_not_understood_is_a_mistake_with_its_place(tmp_path: Pat
 @pytest.mark.parametrize("rows", ["0.5,1\n0.4,2\n", "2000000000,1\n1500000000,2\n1800000000,3\n"])
 def test_a_column_of_durations_is_measured(rows: str, tmp_path: Path) -> None:
     file = tmp_path / "results.csv"
-    file.write_text(f"time,size\n{rows}")
+    file.write_text(f"time,used\n{rows}")
     (one,) = read_inputs([str(file)])
-    assert {name for block in one.blocks for name in block.values} == {"time", "size"}
+    assert {name for block in one.blocks for name in block.values} == {"time", "used"}
 
 
 # -- The order of runs ------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -160,18 +162,140 @@ def test_csv_texts_that_differ_within_a_test_are_levels(
         assert tests[1].sample == (("compiler", "clang"),)
 
 
-@pytest.mark.parametrize("first_value", [0, 1])
+def csv_text(header: str, *lines: Sequence[object]) -> str:
+    return "\n".join([header, *(",".join(map(str, line)) for line in lines), ""])
+
+
+SETTINGS = {
+    "a name of one": (csv_text("threads,elapsed", (1, 8.0), (3, 4.1)), ["threads=1", "threads=3"]),
+    "0 too": (csv_text("threads,elapsed", (0, 8.0), (2, 4.1)), ["threads=0", "threads=2"]),
+    "round sizes": (csv_text("N,elapsed", (1000, 8.0), (1500, 9.1)), ["N=1000", "N=1500"]),
+    "repeated sizes": (csv_text("n,s", (37, 1), (41, 2), (37, 2), (41, 3)), ["n=37", "n=41"]),
+    "blocks": (
+        csv_text("q,elapsed", *((q, 1 + r / 7) for q in (13, 17, 29) for r in range(3))),
+        ["q=13", "q=17", "q=29"],
+    ),
+    "cycles": (
+        csv_text("q,elapsed", *((q, 1 + r / 7) for r in range(3) for q in (13, 17, 29))),
+        ["q=13", "q=17", "q=29"],
+    ),
+    "blocks and their trials": (
+        csv_text("i,q,elapsed", *((r, q, 1 + r / 7) for q in (13, 17, 29) for r in range(3))),
+        ["q=13", "q=17", "q=29"],
+    ),
+    "cycles and their trials": (
+        csv_text("i,q,elapsed", *((r, q, 1 + r / 7) for r in range(3) for q in (13, 17, 29))),
+        ["q=13", "q=17", "q=29"],
+    ),
+    "two": (
+        csv_text("p,q,t", *((p, q, r / 7) for p in (3, 5) for q in (13, 17, 29) for r in range(3))),
+        [f"p={p},q={q}" for p in (3, 5) for q in (13, 17, 29)],
+    ),
+    "few, with results apart": (
+        csv_text("q,elapsed", *((q, q + r / 7) for q in (13, 17, 29) for r in range(2))),
+        ["q=13", "q=17", "q=29"],
+    ),
+    "fractions": (
+        csv_text("q,elapsed", *((q, 1 + r / 7) for q in (0.1, 0.5, 2) for r in range(3))),
+        ["q=0.1", "q=0.5", "q=2"],
+    ),
+    "a progression": (csv_text("q,ops", (12, 9), (24, 8), (48, 9)), ["q=12", "q=24", "q=48"]),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_csv_numbers_that_are_settings_are_levels(case: str, tmp_path: Path) -> None:
+    text, levels = SETTINGS[case]
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    tests = CSV.read(path)
+    assert [test.name for test in tests] == [f"t.csv:{one}" for one in levels]
+    names = {one.split("=")[0] for level in levels for one in level.split(",")}
+    assert not any(names & {*block.values} for test in tests for block in test.blocks)
+    assert all("i" not in block.values for test in tests for block in test.blocks)
+    (found,) = tests[0].session_findings
+    assert found.code == "read-as-setting"
+    assert all(f"{name} (" in found.evidence for name in names)
+
+
 @pytest.mark.parametrize(
-    ("header", "is_named"), [("name,threads,elapsed", True), ("name,factor:threads,elapsed", False)]
+    ("text", "column"),
+    [
+        # Results that repeat, out of order; a size that is a result; the number of runs.
+        (csv_text("gcs,elapsed", (3, 1.0), (4, 1.6), (3, 1.1), (4, 1.5), (4, 1.7)), "gcs"),
+        (csv_text("gcs,elapsed", (3, 1.0), (3, 1.6), (4, 1.1), (4, 1.5)), "gcs"),
+        (csv_text("threads", (1,), (2,), (3,)), "threads"),
+        (csv_text("ops,p50", *((100 + r % 3, r / 7) for r in range(12))), "ops"),
+        (csv_text("size,elapsed", (48211, 1.0), (48113, 1.6), (48299, 1.2)), "size"),
+        (csv_text("n,mean,sd", (512, 1.0, 0.1), (128, 1.6, 0.1)), "n"),
+        (csv_text("metric:threads,elapsed", (1, 8.0), (2, 4.1)), "threads"),
+        (csv_text("threads,elapsed", (4, 8.0), (4, 4.1)), "threads"),
+    ],
 )
-def test_csv_numbers_that_have_the_name_of_a_setting_are_named(
-    header: str, is_named: bool, first_value: int, tmp_path: Path
+def test_csv_whole_numbers_can_be_results(text: str, column: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    (test,) = CSV.read(path)
+    assert all(column in block.values for block in test.blocks)
+
+
+@pytest.mark.parametrize("header", ["run", "i", "rep"])
+def test_csv_numbers_of_the_rows_are_no_results(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        csv_text(f"name,{header},elapsed", *(("ab"[r // 3], r % 3, r) for r in range(6)))
+    )
+    tests = CSV.read(path)
+    assert [list(block.values) for test in tests for block in test.blocks] == [["elapsed"]] * 6
+    assert not any(test.session_findings for test in tests)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        (csv_text("q,elapsed", (13, 1.0), (13, 1.1), (27, 1.2), (27, 1.3)), "q"),
+        (csv_text("size,elapsed", (131, 1.0), (173, 1.1), (189, 1.2)), "size"),
+        (csv_text("p,elapsed", (1, 8.0), (2, 4.1), (3, 2.9), (4, 2.2)), "p"),
+    ],
+)
+@pytest.mark.parametrize("heading", ["", "factor:", "metric:"])
+def test_csv_numbers_that_may_be_settings_need_a_heading(
+    text: str, column: str, heading: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(f"{header}\nfft,{first_value},8.0\nfft,2,4.1\n")
-    (first, *_) = CSV.read(path)
-    evidence = [finding.evidence for finding in first.session_findings]
-    assert any("factor:threads" in one for one in evidence) is is_named
+    path.write_text(heading + text)
+    if heading:
+        assert (len(CSV.read(path)) > 1) is (heading == "factor:")
+        return
+    with pytest.raises(InputError) as caught:
+        CSV.read(path)
+    (wrong,) = caught.value.diagnostics
+    assert (wrong.line, wrong.column) == (1, 1)
+    assert f"factor:{column}" in wrong.hint
+    assert f"metric:{column}" in wrong.hint
+
+
+def test_csv_counts_that_were_measured_are_rarely_settings(tmp_path: Path) -> None:
+    """Small counts that lengthen the time, in 4 to 20 trials; the seeds are fixed."""
+    random = Random(20261130)
+    path = tmp_path / "t.csv"
+    wrong = 0
+    for _ in range(400):
+        mean = random.choice((1, 3, 20, 1000))
+        counts = [
+            round(random.gauss(mean, mean**0.5))
+            if mean > 9
+            else sum(random.random() < mean / 9 for _ in range(9))
+            for _ in range(random.randint(4, 20))
+        ]
+        path.write_text(
+            csv_text("gcs,elapsed", *((n, random.gauss(9 + n / mean, 0.3)) for n in counts))
+        )
+        try:
+            wrong += len(CSV.read(path)) > 1
+        except InputError:
+            wrong += 1
+    assert wrong <= 4
 
 
 @pytest.mark.parametrize(
@@ -196,7 +320,9 @@ def test_csv_statuses_of_http_are_known_by_the_whole_name(
     [
         ("exit_code", "0 137 1", [0, 137, 1]),
         ("exit status", "0 0.0 1", [0, 0, 1]),
-        ("ReturnCode", "0 -9 0", [0, -9, 0]),
+        ("ReturnCode", "0 -9 -11", [0, 137, 139]),
+        ("status", "0 -9 -15", [0, 137, 143]),
+        ("returncode", "0 -1073741819 -1", [0, -1073741819, -1]),
         ("rc", "1 1 1", [1, 1, 1]),
         ("rc", "0.5 1 2", None),
         ("exit_code_ms", "0 1 0", None),
@@ -211,6 +337,22 @@ def test_csv_exit_statuses_have_many_names(
     (test,) = CSV.read(path)
     assert [block.status for block in test.blocks] == (statuses or [0, 0, 0])
     assert all((name in block.values) is (statuses is None) for block in test.blocks)
+
+
+@pytest.mark.parametrize("nothing", ["", "-", "NaN", "None"])
+def test_csv_rows_without_an_exit_status_are_named(nothing: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"name,exit_code,seconds\na,3,1.5\na,{nothing},1.6\na,-9,1.7\n")
+    (test,) = CSV.read(path)
+    assert [block.status for block in test.blocks] == [3, 0, 137]
+    assert all([*block.values] == ["seconds"] for block in test.blocks)
+    (found,) = test.session_findings
+    assert f"{path}:3: exit_code is empty" in found.evidence
+
+
+def test_csv_texts_that_are_no_exit_status_are_mistakes(tmp_path: Path) -> None:
+    text = "name,exit_code,seconds\na,0,1.5\na,timeout,1.6\n"
+    assert mistakes(CSV, tmp_path, text)[0] == (3, 1, "exit_code is 'timeout', not an exit status")
 
 
 @pytest.mark.parametrize(

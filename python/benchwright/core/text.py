@@ -272,6 +272,13 @@ def status_text(status: int) -> str:
     return f"exited with status {status}"
 
 
+def shell_status(status: int) -> int:
+    """Return an exit status as a shell states it: 128 and the number of the signal that killed the
+    command, for which some programs write that number below zero (Python's `returncode`). -1 stays:
+    it is rather a mark of failure than a hang-up."""
+    return 128 - status if -_MOST_SIGNAL <= status < -1 else status
+
+
 def epochs_text(epochs: Sequence[int], total: int) -> str:
     """Return `trial 3 (1 of 10)`, `trials 2, 5 (2 of 10)`. A trial that was repeated is listed
     once: `trial 1 (2 of 2 attempts)`."""

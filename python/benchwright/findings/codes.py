@@ -433,6 +433,11 @@ _CODES: dict[str, Code] = {
         Severity.WARNING,
         "Correct the named places, or let the tool write the file again: everything else in it was read.",
     ),
+    "read-as-setting": Code(
+        Severity.NOTE,
+        "If a column is a result, let its heading be metric:NAME; its numbers look like those of a setting, "
+        "whose levels are tests of their own.",
+    ),
     "exact-value-differs": Code(
         Severity.WARNING,
         "The tool states the quantity as exact, so it has no noise: the difference is real, however small.",

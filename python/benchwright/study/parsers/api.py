@@ -22,13 +22,14 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol, cast
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.results import Finding
 from benchwright.core.text import some_text
 from benchwright.core.untrusted import open_regular
 from benchwright.findings.codes import make_finding
@@ -191,11 +192,13 @@ class NotRead:
         """Return the tests of a file; the first has the finding about what was not read."""
         if not self._found or not tests:
             return tests
-        found = make_finding("results-not-read", str(path), str(self))
-        first = msgspec.structs.replace(
-            tests[0], session_findings=(*tests[0].session_findings, found)
-        )
-        return [first, *tests[1:]]
+        return _with_finding(tests, make_finding("results-not-read", str(path), str(self)))
+
+
+def _with_finding(tests: list[TestResult], found: Finding) -> list[TestResult]:
+    """Return the tests of a file; the first has also this finding."""
+    first = msgspec.structs.replace(tests[0], session_findings=(*tests[0].session_findings, found))
+    return [first, *tests[1:]]
 
 
 class ResultParser(Protocol):
@@ -268,6 +271,11 @@ class ParseErrors:
         self._found: list[Diagnostic] = []
         self._more = 0
         self._not_read = NotRead()
+        self._settings: list[str] = []
+
+    def setting(self, name: str, levels: Sequence[str]) -> None:
+        """Add a column of numbers that is read as a setting, with its levels."""
+        self._settings.append(f"{name} ({some_text(levels, MOST_NOT_READ)})")
 
     def not_read(self, line: int, what: str) -> None:
         """Add a result that is not understood and left out, with its line; it is no mistake."""
@@ -282,6 +290,9 @@ class ParseErrors:
         for wrong in negative_times(tests):
             self.add((1, 1), "", wrong, hint)
         self.check()
+        if self._settings:
+            columns = f"not as results: {'; '.join(self._settings)}"
+            tests = _with_finding(tests, make_finding("read-as-setting", self._path, columns))
         return self._not_read.on(Path(self._path), tests)
 
     def add(self, place: tuple[int, int], text: str, message: str, hint: str = "") -> None:

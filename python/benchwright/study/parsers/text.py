@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.quantity import parse_duration_ns
+from benchwright.core.text import shell_status
 from benchwright.findings.result import TestResult
+from benchwright.study.parsers import settings
 from benchwright.study.parsers.api import (
     MOST_NOT_READ,
     ParseErrors,
@@ -23,6 +24,7 @@ from benchwright.study.parsers.api import (
     read_mixed_text,
     read_text,
 )
+from benchwright.study.parsers.settings import Reading
 
 # --------------------------------------------------------------------------------------
 # Auto-pilot's results file: blocks headed `[name]`, some of them measurement blocks.
@@ -174,13 +176,11 @@ _CSV_TIMES = {
 _CSV_COMPUTED = {"wait": "wait", "cpu%": "cpu_percent"}
 """Headings of quantities that are computed where a file does not state them."""
 _FACTOR = "factor:"
+"""How the heading of a setting begins."""
+_METRIC = "metric:"
+"""How the heading of a result may begin."""
 _QUANTITY = re.compile(r"[-+]?\.?\d")
 """A number with a unit, a date or a time of day begins so: rather a result than a setting."""
-_SETTINGS = {
-    *("threads", "processes", "procs", "workers", "jobs", "cores", "cpus", "nodes", "ranks"),
-    *("clients", "connections", "concurrency", "users", "depth", "batch", "batch_size"),
-}
-"""Names of columns that are rather settings of a test than results of it."""
 _LARGEST_WHOLE = 1e18
 _CSV_WHOLE = ("thread", "epoch", "status")
 _HYPERFINE = {"command", "mean", "stddev", "user", "system", "min", "max"}
@@ -195,6 +195,8 @@ _STATUS_NAME = re.compile(
 """Names of columns that may have statuses of HTTP."""
 _EXIT_NAME = re.compile(r"(exit|return)[-_ .]?(code|status)|exit|rc", re.IGNORECASE)
 """Names of columns that have exit statuses, beside `status`."""
+_NO_VALUE = {"-", "na", "n/a", "nan", "none", "null"}
+"""Cells that say that there is no value."""
 _UNIT_NAMES = ("unit", "units", "time_unit")
 """Names of columns with the unit of the values beside them."""
 _CENTRE = re.compile(r"(?<![a-z])(mean|avg|average|median)(?![a-z])", re.IGNORECASE)
@@ -282,6 +284,10 @@ _OWN_TABLES = (
 """Columns of tables that `bw` writes, and which of them are no results."""
 
 
+_LevelsOfRow = Callable[[MeasurementBlock, Mapping[str, str]], Mapping[str, str]]
+"""Returns the levels of a row, given its cells that are no numbers."""
+
+
 class _CsvTest:
     """What the rows of one test have."""
 
@@ -292,12 +298,21 @@ class _CsvTest:
         """By row, the cells that are no numbers, by column."""
         self.sample = sample
 
-    def divided(self, columns: Sequence[str], is_counted: bool) -> Iterator[_CsvTest]:
-        """Yield a test for each text of these columns, in the order of first rows; `is_counted`:
+    def remove(self, name: str) -> None:
+        """Remove a column that is no result."""
+        self.blocks = [
+            msgspec.structs.replace(
+                block, values={key: value for key, value in block.values.items() if key != name}
+            )
+            for block in self.blocks
+        ]
+
+    def divided(self, levels_of: _LevelsOfRow, is_counted: bool) -> Iterator[_CsvTest]:
+        """Yield a test for the rows of the same levels, in the order of first rows; `is_counted`:
         rows have no epochs but their order."""
         parts: dict[tuple[str, ...], _CsvTest] = {}
         for block, line, texts in zip(self.blocks, self.lines, self.texts, strict=True):
-            levels = {name: texts[name] for name in columns}
+            levels = dict(levels_of(block, texts))
             one = parts.setdefault(tuple(levels.values()), _CsvTest(self.sample | levels))
             if is_counted:
                 block = msgspec.structs.replace(block, epoch=len(one.blocks) + 1)
@@ -343,8 +358,9 @@ class _CsvTable:
         self._convert_times(numbers)
         levels_in = self._levels(numbers)
         self._texts.name(numbers, self._complaints, hint, levels_in)
-        self._divide(levels_in)
-        self._name_settings(numbers)
+        if levels_in:
+            self._divide(lambda _, texts: {name: texts[name] for name in levels_in})
+        self._read_settings()
         self._name_estimates()
         names = Counter(name for name, *_ in self._tests)
         found = []
@@ -377,24 +393,32 @@ class _CsvTable:
                 one.blocks = [_with_status(block, name) for block in one.blocks]
 
     def _fail_by_exit(self, numbers: Collection[str]) -> None:
-        """Make exit statuses of a column with another name than `status` those of the rows."""
+        """Make exit statuses of a column with another name than `status` those of the rows. A row
+        without one is named; a text that is none is a mistake."""
         if "status" in map(str.lower, self._columns):
             return
-        for name in list(filter(_EXIT_NAME.fullmatch, self._columns))[:1]:
-            if name not in numbers:
-                continue
-            blocks = [block for test in self._tests.values() for block in test.blocks]
-            if not all(block.values.get(name, math.nan).is_integer() for block in blocks):
-                continue
-            for one in self._tests.values():
-                one.blocks = [
-                    msgspec.structs.replace(
-                        block,
-                        values={key: v for key, v in block.values.items() if key != name},
-                        status=int(block.values[name]),
-                    )
-                    for block in one.blocks
-                ]
+        name = next(filter(_EXIT_NAME.fullmatch, self._columns), None)
+        if name is None or name not in numbers:
+            return
+        blocks = [block for test in self._tests.values() for block in test.blocks]
+        if not all(block.values.get(name, 0.0).is_integer() for block in blocks):
+            return
+        if name in self._texts.names:
+            self._texts.forget(name)
+        for test in self._tests.values():
+            for line, block, texts in zip(test.lines, test.blocks, test.texts, strict=True):
+                text = texts.pop(name, "")
+                if text and text.lower() not in _NO_VALUE:
+                    what = f"{name} is {text!r}, not an exit status"
+                    self._complaints.add((line, 1), "", what, "write a whole number, or nothing")
+                elif name not in block.values:
+                    what = f"{name} is empty: the run is taken as one that succeeded"
+                    self._complaints.not_read(line, what)
+            test.blocks = [
+                msgspec.structs.replace(block, status=shell_status(int(block.values.get(name, 0))))
+                for block in test.blocks
+            ]
+            test.remove(name)
 
     def _convert_times(self, numbers: Collection[str]) -> None:
         """Convert values to seconds where a column has their units of time: those of times, or of the
@@ -453,31 +477,55 @@ class _CsvTable:
                 found.append(name)
         return found
 
-    def _divide(self, columns: Sequence[str]) -> None:
-        """Make the texts of columns levels of the tests."""
-        if not columns:
-            return
+    def _divide(self, levels_of: _LevelsOfRow) -> None:
+        """Make a test of the rows with the same levels."""
         is_counted = "epoch" not in {self._roles.get(name.lower()) for name in self._columns}
         self._tests = {
             (name, _levels_text(part.sample), command, line): part
             for (name, _, command, line), test in self._tests.items()
-            for part in test.divided(columns, is_counted)
+            for part in test.divided(levels_of, is_counted)
         }
 
-    def _name_settings(self, numbers: Collection[str]) -> None:
-        """Name the columns of numbers that differ within a test and have names of settings."""
-        for name in sorted(name for name in numbers if name.lower() in _SETTINGS):
-            for test in self._tests.values():
-                values = [block.values.get(name) for block in test.blocks]
-                first = next((value for value in values if value is not None), None)
-                others = (at for at, value in enumerate(values) if value not in (None, first))
-                if (other := next(others, None)) is not None:
-                    what = (
-                        f"{name} as a setting, though it differs within a test: it is read as a result "
-                        f"(the heading factor:{name} makes its values levels)"
-                    )
-                    self._complaints.not_read(test.lines[other], what)
-                    break
+    def _read_settings(self) -> None:
+        """Divide the tests by the columns of numbers that are settings, and remove those that number
+        the rows; add a mistake for each that may be one."""
+        if self._blocks or self._hyperfine or self._about:
+            return
+        times = (*_CSV_TIMES.values(), *_CSV_COMPUTED.values())
+        has_estimates = _estimate_columns(self._columns) is not None
+        while True:
+            tests = [[block.values for block in test.blocks] for test in self._tests.values()]
+            names = {key for rows in tests for row in rows for key in row}
+            read = {
+                name: settings.reading_of(name, tests, times, has_estimates=has_estimates)
+                for heading in self._columns
+                if (name := self._quantity(heading)) in names and not heading.startswith(_METRIC)
+            }
+            found = [name for name, reading in read.items() if reading is Reading.SETTING]
+            if not found or len(names) == 1:
+                break
+            self._divide_by(min(found, key=lambda name: settings.comes_first(name, tests)))
+        for name, reading in read.items():
+            if reading is Reading.NUMBER and len(read) > 1:
+                for test in self._tests.values():
+                    test.remove(name)
+            elif reading is Reading.UNCLEAR:
+                what = f"{name} may be a setting of the rows, or a result"
+                hint = f"name the column {_FACTOR}{name} if it is a setting, else {_METRIC}{name}"
+                place = (1, len(",".join(self._header[: self._columns.index(name)])) + 1)
+                self._complaints.add(place, ",".join(self._header), what, hint)
+
+    def _divide_by(self, name: str) -> None:
+        """Make the numbers of a column levels of the tests, and say so."""
+        values = dict.fromkeys(
+            settings.level_text(block.values[name])
+            for test in self._tests.values()
+            for block in test.blocks
+        )
+        self._complaints.setting(name, list(values))
+        self._divide(lambda block, _: {name: settings.level_text(block.values[name])})
+        for test in self._tests.values():
+            test.remove(name)
 
     def _check_statuses(self) -> None:
         """Add a mistake if the column `status` has the statuses of HTTP responses; never in a table
@@ -531,7 +579,7 @@ class _CsvTable:
         found.texts.append(texts)
         epoch = place["epoch"] if known.get("epoch") else len(found.blocks) + 1
         found.blocks.append(
-            MeasurementBlock(place["thread"], epoch, command, place["status"], values)
+            MeasurementBlock(place["thread"], epoch, command, shell_status(place["status"]), values)
         )
 
     def _check_header(self, row: Sequence[str]) -> None:
@@ -553,6 +601,7 @@ class _CsvTable:
     def _quantity(self, name: str) -> str:
         if self._hyperfine and name == "mean":
             return "elapsed"
+        name = name.removeprefix(_METRIC)
         return (_CSV_TIMES | _CSV_COMPUTED).get(name.lower(), name)
 
     def _value(self, name: str, cell: str, place: tuple[int, int, Sequence[str]]) -> float | None:
