@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from benchwright.core.results import Figure, Finding, FindingFigures, Severity, Value, states
 from benchwright.core.text import list_text
@@ -19,6 +20,7 @@ from benchwright.features.load.types import (
     TimeDistribution,
     TraceResult,
 )
+from benchwright.features.load.workload import Trace
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
@@ -99,12 +101,19 @@ def _is_late(result: EngineResult, limit_ns: float) -> bool:
 
 
 def load_findings(
-    result: EngineResult, loop: LoopModel, subject: str, warm_up_ns: int = 0
+    result: EngineResult,
+    loop: LoopModel,
+    subject: str,
+    warm_up_ns: int = 0,
+    traces: Sequence[Trace] = (),
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first; its measured part begins after
-    `warm_up_ns`."""
+    `warm_up_ns`. `traces` are those of its request, in the same order; without them, each is read
+    whole."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject, warm_up_ns))
+    for trace, asked in zip_longest(result.traces, traces[: len(result.traces)]):
+        found += _trace_in_load(trace, asked, subject)
     return tuple(sorted(found, key=lambda one: order.index(one.severity)))
 
 
@@ -142,8 +151,6 @@ def _load_findings(
     if not result.environment.memory_locked:
         why, *more = result.environment.absent or ("locking was not requested",)
         yield make_finding("memory-not-locked", subject, states(why=why, more="; ".join(more)))
-    for trace in result.traces:
-        yield from _trace_in_load(trace, subject)
     if result.samples is not None:
         yield from _samples(result.samples, subject)
 
@@ -160,7 +167,7 @@ def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
         yield make_finding("samples-lost", subject, shown)
 
 
-def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
+def _trace_in_load(trace: TraceResult, asked: Trace | None, subject: str) -> Iterator[Finding]:
     if not trace.operations:
         yield make_finding("trace-empty", subject, empty_trace(trace.path, trace.left_out))
     if trace.skipped_lines:
@@ -168,11 +175,26 @@ def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
         yield make_finding("trace-lines-skipped", subject, shown)
     if trace.requests is not None:
         yield from requests_findings(trace.requests, trace.path, trace.duplicates, subject)
-        if len(trace.devices) > 1 and not trace.left_out:
-            shown = states(
-                hosts=len(trace.devices), path=trace.path, names=list_text(trace.devices, 5)
-            )
-            yield make_finding("trace-hosts-merged", subject, shown)
+        yield from _merged_hosts(trace, asked, subject)
+
+
+_NO_HOST = "-"
+"""The device of requests that state no host."""
+
+
+def _merged_hosts(trace: TraceResult, asked: Trace | None, subject: str) -> Iterator[Finding]:
+    """Yield the finding about requests of several hosts of a trace that go to one target."""
+    wanted = asked.devices if asked is not None else None
+    hosts = [
+        name for name in trace.devices if name != _NO_HOST and (wanted is None or name in wanted)
+    ]
+    if len(hosts) < 2:
+        return
+    # The engine counts the hosts of the whole trace up to the end of the part.
+    is_part = asked is not None and (asked.from_ns > 0 or asked.for_ns is not None)
+    form = "part" if is_part else ""
+    shown = states(form, hosts=len(hosts), path=trace.path, names=list_text(hosts, 5))
+    yield make_finding("trace-hosts-merged", subject, shown)
 
 
 def requests_findings(

@@ -42,6 +42,7 @@ from benchwright.features.load.plan import PreparedLoad, too_many_errors
 from benchwright.features.load.redis_probe import check_redis
 from benchwright.features.load.report import EndingCase, LoadProgressLine, ending_cases
 from benchwright.features.load.request import check_worker_cpus
+from benchwright.features.load.workload import Trace
 from benchwright.inputs.mistakes import Where
 from benchwright.inputs.options import add_options, given
 from benchwright.report.documents import encode
@@ -259,7 +260,8 @@ def _carried_out(
             check_redis(request.target)
             answer = run_load(request, progress=line.show, places=places, warn=warn)
     result = answer.result
-    findings = load_findings(result, request.loop, subject, request.warm_up_ns)
+    traces = [one for one in request.workload.filaments if isinstance(one, Trace)]
+    findings = load_findings(result, request.loop, subject, request.warm_up_ns, traces)
     document = load_document(
         answer,
         plan.request,
