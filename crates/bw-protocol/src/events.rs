@@ -8,9 +8,13 @@
 //! had is unknown, so they are counted instead.
 
 mod lines;
+mod meaning;
+mod sse;
 
 use lines::Lines;
+use meaning::{EventKind, Name, Scanner};
 use serde::Deserialize;
+use sse::Sse;
 
 /// How events are delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -116,7 +120,7 @@ pub struct EventReader {
     /// Arrival of the last piece [ns].
     at: u64,
     event: Event,
-    lines: Lines,
+    framers: Framers,
 }
 
 impl EventReader {
@@ -134,10 +138,14 @@ impl EventReader {
     /// Reads a piece of the body that arrived at `at` [ns]; `gap` gets the gap before each event with content that has
     /// one [ns].
     pub fn read(&mut self, spec: &EventSpec, piece: &[u8], at: u64, gap: impl FnMut(u64)) {
+        if piece.is_empty() {
+            return;
+        }
         self.at = at;
-        let (mut stream, lines) = self.stream(spec, gap);
+        let (framer, mut stream) = self.parts(spec, gap);
         match spec.format {
-            EventFormat::Sse | EventFormat::Lines => lines.read(piece, &mut stream),
+            EventFormat::Sse => framer.sse.read(piece, &mut stream),
+            EventFormat::Lines => framer.lines.read(piece, &mut stream),
             EventFormat::Chunks => stream.data(piece),
         }
     }
@@ -146,15 +154,16 @@ impl EventReader {
     /// before it.
     pub fn boundary(&mut self, spec: &EventSpec, gap: impl FnMut(u64)) {
         if spec.format == EventFormat::Chunks {
-            self.stream(spec, gap).0.end();
+            self.parts(spec, gap).1.end();
         }
     }
 
     /// Reads the end of the answer, which ends a last event that has no end of its own: it arrived with the last piece.
     pub fn finish(&mut self, spec: &EventSpec, gap: impl FnMut(u64)) -> StreamOutcome {
-        let (mut stream, lines) = self.stream(spec, gap);
+        let (framer, mut stream) = self.parts(spec, gap);
         match spec.format {
-            EventFormat::Sse | EventFormat::Lines => lines.finish(&mut stream),
+            EventFormat::Sse => framer.sse.finish(&mut stream),
+            EventFormat::Lines => framer.lines.finish(&mut stream),
             EventFormat::Chunks => stream.end(),
         }
         self.outcome
@@ -172,11 +181,11 @@ impl EventReader {
         self.outcome.last_ns
     }
 
-    fn stream<'a, G: FnMut(u64)>(
+    fn parts<'a, G: FnMut(u64)>(
         &'a mut self,
         spec: &'a EventSpec,
         gap: G,
-    ) -> (Stream<'a, G>, &'a mut Lines) {
+    ) -> (&'a mut Framers, Stream<'a, G>) {
         let stream = Stream {
             spec,
             at: self.at,
@@ -184,8 +193,15 @@ impl EventReader {
             event: &mut self.event,
             outcome: &mut self.outcome,
         };
-        (stream, &mut self.lines)
+        (&mut self.framers, stream)
     }
+}
+
+/// The framers of all formats, of which an answer has one.
+#[derive(Debug, Default)]
+struct Framers {
+    sse: Sse,
+    lines: Lines,
 }
 
 /// What is known of an event that has not ended.
@@ -194,12 +210,28 @@ struct Event {
     has_data: bool,
     /// Length of the data if they are the beginning of the end mark so far, else more than that.
     of_end_mark: usize,
+    /// The type that the format gives it.
+    kind: Name,
+    scanner: Scanner,
+}
+
+impl Event {
+    fn begin(&mut self) {
+        self.has_data = false;
+        self.of_end_mark = 0;
+        self.kind.clear();
+        self.scanner.begin();
+    }
 }
 
 /// Takes the events of a framer.
 trait EventSink {
     /// Takes more of the event's data; a call makes it an event, however few they are.
     fn data(&mut self, part: &[u8]);
+    /// Begins the event's type, in place of one that it has.
+    fn begin_kind(&mut self);
+    /// Takes more of the event's type.
+    fn kind(&mut self, part: &[u8]);
     /// Ends the event; without data there was none.
     fn end(&mut self);
 }
@@ -226,36 +258,75 @@ impl<G: FnMut(u64)> EventSink for Stream<'_, G> {
                 usize::MAX
             };
         }
+        if self.spec.meaning != Meaning::Plain {
+            event.scanner.read(part);
+        }
+    }
+
+    fn begin_kind(&mut self) {
+        self.event.kind.clear();
+    }
+
+    fn kind(&mut self, part: &[u8]) {
+        self.event.kind.push(part);
     }
 
     fn end(&mut self) {
-        let event = std::mem::take(self.event);
-        if !event.has_data || self.outcome.ended {
-            return;
+        if self.event.has_data && !self.outcome.ended {
+            self.count();
         }
-        self.outcome.events += 1;
-        self.outcome.first_event_ns.get_or_insert(self.at);
-        let mark = self.spec.end.as_ref();
-        if mark.is_some_and(|mark| mark.len() == event.of_end_mark) {
-            self.outcome.ended = true;
-        } else {
-            self.content(true);
-        }
+        self.event.begin();
     }
 }
 
 impl<G: FnMut(u64)> Stream<'_, G> {
+    /// Counts an event.
+    fn count(&mut self) {
+        let event = &*self.event;
+        let found = event.scanner.found;
+        let given = EventKind::of(event.kind.as_bytes());
+        let outcome = &mut *self.outcome;
+        outcome.events = outcome.events.saturating_add(1);
+        outcome.first_event_ns.get_or_insert(self.at);
+        let mark = self.spec.end.as_ref();
+        if mark.is_some_and(|mark| mark.len() == event.of_end_mark) {
+            outcome.ended = true;
+            return;
+        }
+        outcome.tokens = found.tokens.or(outcome.tokens);
+        outcome.prompt_tokens = found.prompt_tokens.or(outcome.prompt_tokens);
+        outcome.cached_tokens = found.cached_tokens.or(outcome.cached_tokens);
+        outcome.reasoning_tokens = found.reasoning_tokens.or(outcome.reasoning_tokens);
+        outcome.stopped_by_length |= found.by_length;
+        let has_error = found.error || found.kind == EventKind::Error || given == EventKind::Error;
+        outcome.failed |= has_error;
+        let (is_visible, is_reasoning) = match self.spec.meaning {
+            Meaning::Plain => (!has_error, false),
+            Meaning::Chat | Meaning::Completions => (found.visible, found.reasoning),
+            Meaning::Responses => {
+                let kind = found.kind.or(given);
+                outcome.ended = kind == EventKind::End;
+                outcome.failed |= kind == EventKind::Failure;
+                let has = |wanted| found.delta && kind == wanted;
+                (has(EventKind::Delta), has(EventKind::ReasoningDelta))
+            }
+        };
+        if is_visible || is_reasoning {
+            self.content(is_visible);
+        }
+    }
+
     /// Counts an event with content.
     fn content(&mut self, is_visible: bool) {
         let at = self.at;
         let outcome = &mut *self.outcome;
-        outcome.content += 1;
+        outcome.content = outcome.content.saturating_add(1);
         outcome.first_ns.get_or_insert(at);
         if is_visible {
             outcome.first_visible_ns.get_or_insert(at);
         }
         match outcome.last_ns {
-            Some(last) if last >= at => outcome.shared += 1,
+            Some(last) if last >= at => outcome.shared = outcome.shared.saturating_add(1),
             Some(last) => {
                 let gap = at - last;
                 outcome.largest_gap_ns = outcome.largest_gap_ns.max(Some(gap));
