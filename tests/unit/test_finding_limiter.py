@@ -454,6 +454,30 @@ def test_neighbours_are_known_by_the_run_queue_where_no_thread_is() -> None:
     assert codes(alone) == ["cpu-saturated"]
 
 
+@pytest.mark.parametrize(
+    ("idle", "cost"), [(0, "84 %"), (22, "31 %"), (32, "6 %"), (36, None), (40, None)]
+)
+def test_sleep_between_brief_processes_is_not_lost_to_neighbours(
+    idle: int, cost: str | None
+) -> None:
+    """A program on one CPU sleeps, and its processes are too short to be recorded: in `idle` of 40
+    samples none of its threads ran or was ready."""
+    off = OffCpuUse(0.82, idle, (), 40)
+    found = limiters(use(cpu=cpu(0.14, 1.86, runnable=14.0), tasks=(), off_cpu=off))
+    evidence = [one.evidence for one in found if one.code == "noisy-neighbour"]
+    assert len(evidence) == (cost is not None)
+    assert all(f"cost about {cost} of the elapsed time" in text for text in evidence)
+
+
+def test_sleep_before_a_thread_begins_is_not_lost_to_neighbours() -> None:
+    """One thread that hardly works lives all the time, another the last 6 of 10 s."""
+    rare = task("a", 0.05, waiting=0.05, seen_s=10.0)
+    late = task("b", 0.3, waiting=0.3, seen_s=6.0)
+    found = limiters(use(seconds=10.0, cpu=cpu(0.35, 1.65, runnable=3.0), tasks=(rare, late)))
+    (limit,) = [one for one in found if one.code == "noisy-neighbour"]
+    assert "cost about 35 % of the elapsed time" in limit.evidence
+
+
 def test_a_stated_speed_counts_for_a_link_that_tells_none() -> None:
     shaped = use(networks=(network("veth0", send_bytes_per_s=12.2e6),))
     assert codes(shaped) == []

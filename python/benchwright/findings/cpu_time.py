@@ -254,7 +254,7 @@ def demanded(use: ResourceUse, found: CpuShares) -> float:
 
     Computed from the recorded threads if they are most of the trial, else from the trial's part of
     the run queue, assumed to be its part of the CPU time: at most one CPU, since nothing shows that
-    it would use several, unless it did.
+    it would use several, unless it did, and none while all its threads slept.
     """
     trial, ran = found.trial or 0.0, sum(task.share for task in use.tasks)
     if waited(use) is not None and ran:
@@ -262,7 +262,20 @@ def demanded(use: ResourceUse, found: CpuShares) -> float:
     if use.cpu is None or use.cpu.runnable is None or not found.busy:
         return trial
     queued = use.cpu.runnable * trial / found.busy
-    return min(queued, 1.0) if trial < 1 else queued
+    return min(queued, max(_awake(use, found), trial)) if trial < 1 else queued
+
+
+def _awake(use: ResourceUse, found: CpuShares) -> float:
+    """Return the share of the samples in which a thread of the trial ran or was ready to; 1 where
+    this is not known, and with a target, whose threads are in no sample.
+
+    The stated share of the time off the CPUs also counts what no sample saw as sleep, and for
+    brief processes that is where they waited for a CPU.
+    """
+    off = use.off_cpu
+    if off is None or not off.watched or off.watched < t.FEWEST_SAMPLES or found.target:
+        return 1.0
+    return 1.0 - off.samples / off.watched
 
 
 def _wanted(task: TaskUse) -> float:

@@ -443,7 +443,8 @@ def _cost(crowd: _ProgramGroup, use: ResourceUse, found: CpuShares) -> float:
 
     The trial lost the CPU time that it wanted and could have had, beyond what it had. Others
     caused the part of this loss that is their part of the CPU time not used by the trial, at most
-    what they used. Time in which the trial's threads wanted no CPU is not a loss.
+    what they used. Time in which the trial's threads wanted no CPU is not a loss: no more time can
+    be lost than all threads together waited.
     """
     wished = demanded(use, found) - _stopped(use)
     lost = min(wished, _most(crowd, use)) - crowd.trial
@@ -451,7 +452,7 @@ def _cost(crowd: _ProgramGroup, use: ResourceUse, found: CpuShares) -> float:
         return 0.0
     lost *= crowd.others / max(crowd.foreign, crowd.others)
     lost = min(lost, crowd.others)
-    return lost / (crowd.trial + lost) * pressing(use, found)
+    return min(lost / (crowd.trial + lost) * pressing(use, found), lost)
 
 
 def _most(crowd: _ProgramGroup, use: ResourceUse) -> float:
