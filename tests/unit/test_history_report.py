@@ -123,6 +123,29 @@ def test_a_step_has_its_commits_its_size_and_two_levels() -> None:
     assert found.newest.verdict == "no difference"
 
 
+@pytest.mark.parametrize("has_commits", [True, False])
+@pytest.mark.parametrize("runs_a_day", [1, 20, 60])
+def test_a_step_names_its_runs_where_a_day_does_not(runs_a_day: int, has_commits: bool) -> None:
+    """Files of other tools have no commits, and often one time."""
+
+    def moved(run: Run, at: int) -> Run:
+        ((key, point),) = run.points
+        more = {} if has_commits else {"commit": None, "study": f"/data/r{at:02}.csv", "session": 0}
+        started_ns = 1_790_000_000 * 10**9 + at // runs_a_day * DAY_NS
+        point = msgspec.structs.replace(point, started_ns=started_ns, **more)
+        return msgspec.structs.replace(run, points=((key, point),))
+
+    runs = series_of("sort", {0: 1.0, 40: 1.3})
+    answer = history_answer(
+        history([moved(run, at) for at, run in enumerate(runs)]), HistoryQuestion()
+    )
+    text = "\n".join(history_lines(answer, 200))
+    is_placed = runs_a_day > 1 and not has_commits
+    for after, file in ((40, "r39.csv"), (41, "r40.csv")):
+        assert (f" run {after} ({file})" in text) == is_placed
+    assert (re.search(r" run \d+ \(", text) is not None) == is_placed
+
+
 def test_a_spike_is_a_finding_and_no_step() -> None:
     found = only(history(series_of("sort", {0: 1.0}, spike=30)))
     assert found.steps == ()

@@ -43,6 +43,7 @@ from benchwright.features.history.types import (
     Series,
     SeriesKey,
     gone_series,
+    run_at,
     run_text,
 )
 from benchwright.findings.codes import make_finding, stated_text
@@ -456,13 +457,12 @@ def _findings(
     if different := _disagreement(points, of, look):
         yield make_finding("steps-and-looks-differ", name, different)
     for segment in of.wanders:
-        runs = points[segment.first], points[segment.last]
-        shown = states(first=run_text(runs[0]), last=run_text(runs[1]))
+        shown = states(first=run_at(points, segment.first), last=run_at(points, segment.last))
         yield make_finding("level-wanders", name, shown)
     for segment in of.segments[1:]:
         shown = states(
             changes=changes_text(segment.changes),
-            run=run_text(points[segment.first]),
+            run=run_at(points, segment.first),
             after=segment.first,
         )
         yield make_finding("environment-changed-between-runs", name, shown)
@@ -494,7 +494,7 @@ def _pattern(points: Sequence[HistoryPoint], one: PatternAnswer, *, begins: bool
 
 
 def _runs_text(points: Sequence[HistoryPoint], one: PatternAnswer) -> str:
-    return f"{run_text(points[one.first])} to {run_text(points[one.last])}"
+    return f"{run_at(points, one.first)} to {run_at(points, one.last)}"
 
 
 def _disagreement(
@@ -540,7 +540,7 @@ def _outliers(points: Sequence[HistoryPoint], of: _Levels) -> FindingFigures | N
                 quantity_text(one, unit)
                 for one, unit in ((point.estimate, point.unit), (level.value, level.unit))
             )
-            details.append(f"{run_text(point)}: {value} of {usual}")
+            details.append(f"{run_at(points, at)}: {value} of {usual}")
     if not details:
         return None
     spans: dict[str, Value] = {}

@@ -60,7 +60,7 @@ from benchwright.features.history.text import (
     no_value_lines,
     step_words,
 )
-from benchwright.features.history.types import Acceptance, NoValue, RunHistory, SeriesKey, run_text
+from benchwright.features.history.types import Acceptance, NoValue, RunHistory, SeriesKey, run_at
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import request_from
 from benchwright.report.documents import entries, entry, report_text
@@ -339,7 +339,7 @@ def accept(arguments: argparse.Namespace) -> int:
         document=lambda: document,
         text=lambda: report_text(
             [
-                f"{series.name}: accepted {words} from {run_text(point)} on, "
+                f"{series.name}: accepted {words} from {run_at(series.series.points, place)} on, "
                 f"in {file}: {acceptance.reason}",
                 *([] if is_read else [f"it counts where {file} is read: name it with the PATHs"]),
             ]

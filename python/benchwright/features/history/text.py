@@ -19,7 +19,7 @@ from benchwright.features.history.newest import (
     no_value_text,
     signed_change,
 )
-from benchwright.features.history.types import HistoryPoint, NoValue, commit_text, day_text
+from benchwright.features.history.types import NoValue, brief_run_text, run_at
 from benchwright.report.answer import finding_groups
 from benchwright.views.blocks import (
     Column,
@@ -100,7 +100,7 @@ def _open_steps(answer: HistoryAnswer, most: int) -> Iterator[str]:
                 (
                     one_line(one.name) if several else "",
                     step_words(one, step),
-                    f"at {_run(one.series.points[step.index])}",
+                    f"at {run_at(one.series.points, step.index, brief_run_text)}",
                 ),
             )
         )
@@ -172,12 +172,8 @@ def sentence(one: JudgedSeries) -> str:
         return f"{name}: no difference: {how}"
     runs = plural(one.runs_since, "run")
     but = f"; {newest.why}" if newest.why else ""
-    since = f"since {_run(one.since_point)}, {runs}"
+    since = f"since {brief_run_text(one.since_point)}, {runs}"
     return f"{name}: {newest.verdict}: {size} {since}{but}"
-
-
-def _run(point: HistoryPoint) -> str:
-    return " ".join(filter(None, (commit_text(point), day_text(point))))
 
 
 # -- The steps -------------------------------------------------------------------------
@@ -201,7 +197,8 @@ def _interval(step: StepAnswer) -> str:
 def commits_of(one: SeriesAnswer, step: StepAnswer) -> tuple[str, str]:
     """Return the last run that surely has the old level and the first that surely has the new one."""
     points = one.series.points
-    return _run(points[max(step.first - 1, 0)]), _run(points[step.last])
+    ends = max(step.first - 1, 0), step.last
+    return run_at(points, ends[0], brief_run_text), run_at(points, ends[1], brief_run_text)
 
 
 def series_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
@@ -308,7 +305,7 @@ def _notes(answer: HistoryAnswer, width: int) -> Iterator[str]:
         if one.undecided_from is not None and one.newest.verdict != "undecided"
     ]
     for one, place in doubtful[:_MOST_SENTENCES]:
-        first = _run(one.series.points[place])
+        first = run_at(one.series.points, place, brief_run_text)
         text = f"{one.name}: the runs since {first} may have a new level, or are chance"
         yield from wrapped(text, width)
     if len(doubtful) > _MOST_SENTENCES:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
@@ -131,6 +132,27 @@ def run_text(point: HistoryPoint) -> str:
     """Return which run a point is: `2026-11-23 (1a2b3c4)`."""
     commit = commit_text(point)
     return f"{day_text(point)} ({commit})" if commit else moment_text(point.started_ns)
+
+
+def brief_run_text(point: HistoryPoint) -> str:
+    """Return which run a point is, in a table: `1a2b3c4 2026-11-23`."""
+    return " ".join(filter(None, (commit_text(point), day_text(point))))
+
+
+def run_at(
+    points: Sequence[HistoryPoint], at: int, text: Callable[[HistoryPoint], str] = run_text
+) -> str:
+    """Return which run the point at `at` of a series is, as `text` does. A point without a commit
+    that this does not distinguish from others has its place in the series and its source too:
+    `2026-11-23 run 19 (r18.csv)`."""
+    point = points[at]
+    named = text(point)
+    # Points are in the order of their times, so equal names are beside each other.
+    beside = (*points[max(at - 1, 0) : at], *points[at + 1 : at + 2])
+    if point.commit is not None or named not in map(text, beside):
+        return named
+    source = os.path.basename(point.study) + (f"@{point.session}" if point.session else "")
+    return f"{named} run {at + 1} ({source})"
 
 
 class Series(msgspec.Struct, frozen=True):
