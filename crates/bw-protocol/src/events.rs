@@ -7,10 +7,12 @@
 //! An event arrives with the last byte that it needs. Events with the same time of arrival share a read: which gaps they
 //! had is unknown, so they are counted instead.
 
+mod grpc;
 mod lines;
 mod meaning;
 mod sse;
 
+use grpc::Grpc;
 use lines::Lines;
 use meaning::{EventKind, Name, Scanner};
 use serde::Deserialize;
@@ -26,6 +28,8 @@ pub enum EventFormat {
     Lines,
     /// Chunks of HTTP/1.1, DATA frames of HTTP/2.
     Chunks,
+    /// Messages of gRPC.
+    Grpc,
 }
 
 /// Whose events they are, which says what is content.
@@ -73,7 +77,8 @@ impl EventSpec {
     /// Returns whether the stream was cut: it was over without the end mark that it should have, and without an error.
     #[must_use]
     pub fn is_cut(&self, outcome: &StreamOutcome) -> bool {
-        let expects_end = self.end.is_some() || self.meaning == Meaning::Responses;
+        let has_own = self.meaning == Meaning::Responses || self.format == EventFormat::Grpc;
+        let expects_end = self.end.is_some() || has_own;
         expects_end && !outcome.ended && !outcome.failed
     }
 }
@@ -105,7 +110,7 @@ pub struct StreamOutcome {
     pub cached_tokens: Option<u32>,
     /// Tokens of the output that were reasoning.
     pub reasoning_tokens: Option<u32>,
-    /// Whether the end mark was read.
+    /// Whether the end mark was read; of gRPC, whether the answer ended after a whole message.
     pub ended: bool,
     /// Whether an event reported an error.
     pub failed: bool,
@@ -147,6 +152,7 @@ impl EventReader {
             EventFormat::Sse => framer.sse.read(piece, &mut stream),
             EventFormat::Lines => framer.lines.read(piece, &mut stream),
             EventFormat::Chunks => stream.data(piece),
+            EventFormat::Grpc => framer.grpc.read(piece, &mut stream),
         }
     }
 
@@ -165,6 +171,7 @@ impl EventReader {
             EventFormat::Sse => framer.sse.finish(&mut stream),
             EventFormat::Lines => framer.lines.finish(&mut stream),
             EventFormat::Chunks => stream.end(),
+            EventFormat::Grpc => stream.outcome.ended |= framer.grpc.is_between_messages(),
         }
         self.outcome
     }
@@ -202,6 +209,7 @@ impl EventReader {
 struct Framers {
     sse: Sse,
     lines: Lines,
+    grpc: Grpc,
 }
 
 /// What is known of an event that has not ended.

@@ -523,6 +523,38 @@ fn chunks_are_events_with_data() {
     assert!(!read(&end, b"onetwothree", &[4], &[3]).0.ended);
 }
 
+/// Returns these messages as gRPC sends them.
+fn messages(messages: &[&[u8]]) -> Vec<u8> {
+    let message = |message: &&[u8]| {
+        let length = u32::try_from(message.len()).unwrap();
+        [&[0], &length.to_be_bytes()[..], message].concat()
+    };
+    messages.iter().flat_map(message).collect()
+}
+
+#[test]
+fn messages_of_grpc_are_events() {
+    let spec = plain(EventFormat::Grpc);
+    let bytes = messages(&[b"one", b"", &[7; 300], b"\0\0\0\0\0"]);
+    let outcome = shape(&spec, &bytes);
+    assert_eq!((outcome.events, outcome.content), (4, 4));
+    assert!(outcome.ended && !spec.is_cut(&outcome));
+    // An empty one is there with its head, another with its last byte.
+    let every: Vec<usize> = (1..bytes.len()).collect();
+    assert_eq!(read(&spec, &bytes, &every, &[]).1, [5, 305, 10]);
+    // A compressed one is one, too.
+    assert_eq!(shape(&spec, b"\x01\0\0\0\x02ab").events, 1);
+    assert!(shape(&spec, b"").ended);
+
+    for (lost, events) in [(1, 3), (5, 3), (9, 3), (11, 2)] {
+        let cut = shape(&spec, &bytes[..bytes.len() - lost]);
+        assert!(spec.is_cut(&cut), "{lost}");
+        assert_eq!(cut.events, events, "{lost}");
+    }
+    let endless = shape(&spec, b"\0\xff\xff\xff\xffab");
+    assert_eq!((endless.events, spec.is_cut(&endless)), (0, true));
+}
+
 #[test]
 fn times_that_go_back_make_no_gap() {
     let spec = plain(EventFormat::Lines);
@@ -743,22 +775,23 @@ fn event() -> impl Strategy<Value = Vec<String>> {
         1 => "[ -~]{0,20}",
     ];
     let extra = prop_oneof![
-        Just(String::new()),
         Just(": ping".to_string()),
         Just("id: 7".to_string()),
         Just("data".to_string()),
         proptest::sample::select(&NAMES[..]).prop_map(|name| format!("event: {name}")),
         proptest::sample::select(&NAMES[..]).prop_map(|name| format!("event:{name}")),
     ];
-    (proptest::option::of(extra), data, any::<bool>()).prop_map(|(extra, data, has_blank)| {
-        let blank = if has_blank { " " } else { "" };
-        let lines = data.split('\n').map(|line| format!("data:{blank}{line}"));
-        extra
-            .into_iter()
-            .chain(lines)
-            .chain([String::new()])
-            .collect()
-    })
+    (proptest::collection::vec(extra, 0..3), data, any::<bool>()).prop_map(
+        |(extras, data, has_blank)| {
+            let blank = if has_blank { " " } else { "" };
+            let lines = data.split('\n').map(|line| format!("data:{blank}{line}"));
+            extras
+                .into_iter()
+                .chain(lines)
+                .chain([String::new()])
+                .collect()
+        },
+    )
 }
 
 /// Whole streams, each line with its own kind of end.
@@ -792,7 +825,12 @@ fn stream_text() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-const FORMATS: [EventFormat; 3] = [EventFormat::Sse, EventFormat::Lines, EventFormat::Chunks];
+const FORMATS: [EventFormat; 4] = [
+    EventFormat::Sse,
+    EventFormat::Lines,
+    EventFormat::Chunks,
+    EventFormat::Grpc,
+];
 
 const MEANINGS: [Meaning; 4] = [
     Meaning::Plain,
@@ -855,6 +893,9 @@ proptest! {
         spec in spec(),
         bytes in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..300),
+            proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 0..9).prop_map(|parts| {
+                messages(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            }),
             proptest::collection::vec(proptest::sample::select(&b"\r\n: []{}\"\\,eu04datvn\xef\xbb\xbf"[..]), 0..300),
             (stream_text(), indices(), any::<u8>()).prop_map(|(mut bytes, at, byte)| {
                 for place in at {

@@ -24,6 +24,7 @@ pub(crate) fn outcome(
         EventFormat::Sse => server_sent(bytes),
         EventFormat::Lines => lines(bytes),
         EventFormat::Chunks => chunks(bytes, boundaries),
+        EventFormat::Grpc => messages(bytes),
     };
     let mut outcome = StreamOutcome::default();
     let mut gaps = Vec::new();
@@ -34,6 +35,10 @@ pub(crate) fn outcome(
         if outcome.ended {
             break;
         }
+    }
+    if spec.format == EventFormat::Grpc {
+        let read = messages(bytes).last().map_or(0, |last| last.end);
+        outcome.ended |= read == bytes.len();
     }
     outcome.largest_gap_ns = gaps.iter().copied().max();
     (outcome, gaps)
@@ -51,6 +56,25 @@ fn chunks(bytes: &[u8], boundaries: &[usize]) -> Vec<Whole> {
             });
         }
         from = to;
+    }
+    events
+}
+
+fn messages(bytes: &[u8]) -> Vec<Whole> {
+    let mut from = 0;
+    let mut events = Vec::new();
+    while let Some(length) = bytes.get(from + 1..from + 5) {
+        let length = u32::from_be_bytes(length.try_into().unwrap());
+        let end = from + 5 + length as usize;
+        let Some(data) = bytes.get(from + 5..end) else {
+            break;
+        };
+        events.push(Whole {
+            data: data.to_vec(),
+            end,
+            ..Whole::default()
+        });
+        from = end;
     }
     events
 }
