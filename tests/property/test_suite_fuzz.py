@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
-from benchwright.inputs.values import MOST, expanded
+from benchwright.inputs.template import MOST, expanded
 from benchwright.suite import effects as effect
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.compile import compile_sources, load

@@ -14,7 +14,7 @@ from benchwright.core.plan import TestPlan
 from benchwright.suite import effects as effect
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.interpret import execute
-from benchwright.suite.rules import parse_gate
+from benchwright.suite.values import parse_gate
 
 KNOWN = ("elapsed", "ops")
 

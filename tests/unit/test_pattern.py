@@ -7,7 +7,7 @@ import pytest
 from benchwright.core.pattern import PatternError, compile_pattern
 from benchwright.core.plan import MetricSpec
 from benchwright.inputs.mistakes import fault_of
-from benchwright.suite.rules import pattern as parse_pattern
+from benchwright.suite.values import pattern as parse_pattern
 from benchwright.trial.observe import MetricNotFound, extract_metric
 
 

@@ -32,7 +32,7 @@ from benchwright.run.findings import findings_of_session
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.session import Session
-from benchwright.study.findings import store_findings
+from benchwright.study.contents import store_findings
 from benchwright.study.journal import Study
 from benchwright.suite.compile import load
 from benchwright.trial.fake import FakeBench

@@ -11,7 +11,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.inputs.mistakes import MAX_BYTES, Unreadable, read_regular
-from benchwright.inputs.values import expanded
+from benchwright.inputs.template import expanded
 from benchwright.run.preparation import (
     missing_programs,
     prepare_again,

@@ -17,7 +17,7 @@ from benchwright.features.profile.flame_graph import (
     share_changes,
 )
 from benchwright.features.profile.folded import profile_of
-from benchwright.report.observed import profile_lines
+from benchwright.views.tests import profile_lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 STACKS = FoldedStacks(

@@ -9,7 +9,8 @@ import msgspec
 from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.features.profile.types import BlockTrace, Characterization
 from benchwright.findings.result import ObservedFiles, observed_files
-from benchwright.report.observed import observed_entry, observed_lines
+from benchwright.report.observed import observed_entry
+from benchwright.views.tests import observed_lines
 from watched_uses import trial
 
 STUDY = PurePosixPath("my study")

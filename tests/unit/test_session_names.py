@@ -12,7 +12,7 @@ from benchwright.cli.main import main
 from benchwright.core.errors import InputError, StudyError
 from benchwright.core.results import Finding, Severity
 from benchwright.study.catalogue import StudyPart, check_unused, split_selector
-from benchwright.study.findings import SessionFindings, store_findings, stored_findings
+from benchwright.study.contents import SessionFindings, store_findings, stored_findings
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.study.keys import ABOUT_OPTION, SessionAbout, parse_name, parse_note, parse_tag
 

@@ -20,7 +20,7 @@ from benchwright.run.findings import findings_of_session, findings_of_test
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.session import Session
-from benchwright.study.findings import (
+from benchwright.study.contents import (
     recorded_findings,
     session_findings,
     store_findings,

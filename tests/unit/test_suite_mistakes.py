@@ -9,7 +9,7 @@ import pytest
 
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.suite.compile import load
-from benchwright.suite.rules import parse_metric
+from benchwright.suite.values import parse_metric
 
 NONE: Mapping[str, str] = {}
 

@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from benchwright.cli.outcome import (
     Outcome,
+    failed_trials,
     failure_lines,
-    observed_members,
     outcome_blocks,
     print_blocks,
     print_end,
@@ -26,6 +26,7 @@ from benchwright.core.untrusted import visible
 from benchwright.feature import observers
 from benchwright.report.answer import FindingGroup
 from benchwright.report.comparison import comparison_entry
+from benchwright.report.observed import observed_members
 from benchwright.views.comparison import measured_commands, render_comparison
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def print_comparison_outcome(
             "status": verdict.status,
             "detail": verdict.detail,
             "exit_status": verdict.exit_status,
-            **observed_members(opened.tests),
+            **observed_members(outcome.results.tests, failed_trials(opened.tests)),
             "profile_differences": tuple(differences) or UNSET,
             "commits": commits or UNSET,
         }

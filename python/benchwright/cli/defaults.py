@@ -26,8 +26,8 @@ from benchwright.cli.parser import SUMMARIES, CommandParser
 from benchwright.core.errors import Diagnostic, InputError, argument_error, similar, suggestion
 from benchwright.inputs.mistakes import Unreadable, Where, at_key, in_toml, read_regular, read_text
 from benchwright.inputs.options import Option, declared_in
+from benchwright.inputs.template import one_of
 from benchwright.inputs.toml_table import TomlTable, read_toml
-from benchwright.inputs.values import one_of
 
 SHARED = (*("study", "confidence", "quiet", "notify", "notify-on", "no-watch", "profile"),)
 """Keys that may stand outside of a command's table; they apply to all commands that have them."""

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET
 
 from benchwright.cli.terminal import painter, report_width, table_width
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Finding
 from benchwright.core.untrusted import shell_text, visible_lines
-from benchwright.report.answer import FindingGroup, Results, SessionAnswer, answer_entries
-from benchwright.report.comparison import comparison_entry
+from benchwright.report.answer import FindingGroup, Results, SessionAnswer
 from benchwright.report.documents import failure_text
-from benchwright.report.observed import failure_entry, observed_entry, observed_lines, output_entry
-from benchwright.report.stats_document import compose_report, section_of, table_of
 from benchwright.study.journal import StoredSession
 from benchwright.views.terminal import finding_paragraphs, group_lines, wrapped
-from benchwright.views.tests import answer_lines, groups_to_print
+from benchwright.views.tests import answer_lines, groups_to_print, observed_lines
 
 if TYPE_CHECKING:
     from benchwright.core.comparison import ComparisonResult
@@ -30,9 +26,6 @@ if TYPE_CHECKING:
     from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
     from benchwright.study.journal import SessionInfo
-
-
-T = TypeVar("T")
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -76,28 +69,13 @@ def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, j
     verdict, results, tests = ended.verdict, outcome.results, session.tests
     assert results.session is not None
     if json:
-        from benchwright.report.documents import FindingEntry, encode, entries
-        from benchwright.report.run import RunDocument
-        from benchwright.report.stats_json import input_entry
-        from benchwright.study.contents import stored_defaults
+        from benchwright.report.documents import encode
+        from benchwright.report.observed import observed_members
+        from benchwright.report.run import run_document
 
-        sections = [section_of(test, table_of(test)) for test in results.tests]
-        report = compose_report(sections, baseline=outcome.answer.reference_place)
-        answer = RunDocument(
-            study=str(results.path),
-            session=results.session.number,
-            status=verdict.status,
-            detail=verdict.detail,
-            exit_status=verdict.exit_status,
-            defaults=stored_defaults(results.session.info) or UNSET,
-            tests=tuple(map(input_entry, report.sections)),
-            answers=answer_entries(outcome.answer),
-            comparisons=tuple(map(comparison_entry, results.comparisons)) or UNSET,
-            **observed_members(tests),
-            findings=entries(FindingEntry, results.findings),
-            finding_groups=outcome.answer.groups,
-        )
-        sys.stdout.write(encode(answer))
+        observed = observed_members(results.tests, failed_trials(tests))
+        document = run_document(results, outcome.answer, verdict.exit_status, observed)
+        sys.stdout.write(encode(document))
         return
     paint = painter(sys.stdout)
     ran = [(test.name, test.trials) for test in results.tests]
@@ -251,25 +229,10 @@ def shown_path(path: Path, here: Path) -> str:
     return os.path.relpath(path, here) if path.is_relative_to(here) else str(path)
 
 
-def observed_members(tests: Sequence[RunningTest]) -> dict[str, Any]:
-    """Return the JSON members with observations, each by test's name; empty ones are left out."""
+def failed_trials(tests: Sequence[RunningTest]) -> dict[str, Trial]:
+    """Return the first trial of each test whose failed command wrote an error, by the test's name."""
     failed = {test.name: _failed(test) for test in tests}
-    output = {
-        test.name: output_entry(test.plan.output.mode, test.trials)
-        for test in tests
-        if test.plan is not None
-    }
-    observed = {t.name: observed_entry(t.trials, t.recorded) for t in tests}
-    members: dict[str, dict[str, Any]] = {
-        "observed": _present(observed),
-        "stderr_tail": {n: failure_entry(t) for n, t in _present(failed).items()},
-        "output": _present(output),
-    }
-    return {name: by_test for name, by_test in members.items() if by_test}
-
-
-def _present(by_test: Mapping[str, T | None]) -> dict[str, T]:
-    return {name: value for name, value in by_test.items() if value is not None}
+    return {name: trial for name, trial in failed.items() if trial is not None}
 
 
 def _failed(test: RunningTest) -> Trial | None:

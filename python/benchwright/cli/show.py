@@ -78,8 +78,7 @@ def shown_session(part: StudyPart, width: int = 100, paint: Paint | None = None)
     from benchwright.report.answer import answer_entries, answer_of
     from benchwright.results.stored import read_results
     from benchwright.study.catalogue import record_of, sessions_now
-    from benchwright.study.contents import tests_of
-    from benchwright.study.findings import findings_about_session
+    from benchwright.study.contents import findings_about_session, tests_of
     from benchwright.study.journal import Study
     from benchwright.views.sessions import ShownSession
     from benchwright.views.terminal import group_lines, unpainted

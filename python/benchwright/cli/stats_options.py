@@ -10,7 +10,7 @@ import msgspec
 
 from benchwright.core.quantity import parse_share
 from benchwright.inputs.options import Option, Text
-from benchwright.inputs.values import named
+from benchwright.inputs.template import named
 from benchwright.suite.common_options import FOR_SCRIPTS, Confidence, OkStatus, RuleFiles, Verbose
 
 _FORMATS = ("table", "csv", "json", "markdown", "latex")

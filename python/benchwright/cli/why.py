@@ -15,7 +15,7 @@ from benchwright.findings.limit import StatedCapacity, bytes_per_s
 from benchwright.findings.sanity import Claims
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, add_options, request_from
-from benchwright.inputs.values import named
+from benchwright.inputs.template import named
 from benchwright.suite.common_options import Json, OkStatus, RuleFiles
 
 if TYPE_CHECKING:

@@ -709,6 +709,12 @@ def in_trials(epochs: Sequence[int], total: int) -> dict[str, Value]:
     }
 
 
+def code_or_none(code: str) -> Code | None:
+    """Return what the table has of a code, None if it has none; the features are asked only for a code
+    that the core does not have."""
+    return _OF_THE_CORE.get(code) or all_codes().get(code)
+
+
 def _code(code: str) -> Code:
     return _OF_THE_CORE.get(code) or all_codes()[code]
 
@@ -723,7 +729,7 @@ def stated_text(code: str, figures: FindingFigures) -> str:
 def template_of(finding: Finding) -> str | None:
     """Return the template of a finding's evidence; None if its evidence is only a sentence, or was
     made from another template."""
-    code, figures = all_codes().get(finding.code), finding.figures
+    code, figures = code_or_none(finding.code), finding.figures
     if code is None or figures is UNSET:
         return None
     template = code.template(figures.form)
@@ -738,7 +744,7 @@ def template_of(finding: Finding) -> str | None:
 def finding_of_mark(mark: str, subject: str, evidence: str | FindingFigures) -> Finding:
     """Return the finding of a trial's mark; a warning if the table does not contain the code."""
     code = current_code(_FORMER_MARKS.get(mark, mark))
-    if code in all_codes():
+    if code_or_none(code) is not None:
         return make_finding(code, subject, evidence)
     text = evidence if isinstance(evidence, str) else sentence(_MARKED, evidence)
     return Finding(code, Severity.WARNING, subject, text)

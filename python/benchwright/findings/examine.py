@@ -22,7 +22,7 @@ from benchwright.core.plan import (
 from benchwright.core.results import Figure, Finding, FindingFigures, Severity, states
 from benchwright.core.text import epochs_text, list_text, status_text
 from benchwright.feature import COMMAND_FAILED, owner_of, recorded_by
-from benchwright.findings.codes import all_codes, in_trials, make_finding, template_of
+from benchwright.findings.codes import code_or_none, in_trials, make_finding, template_of
 from benchwright.findings.resources import resource_findings
 from benchwright.findings.result import TestResult, profile_note
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
@@ -58,7 +58,7 @@ def _reported_finding(
     first = found[0][1]
     where = f" ({epochs_text(epochs, total)})" if total > 1 else ""
     evidence = first.get("evidence", "") + where
-    if code not in all_codes():
+    if code_or_none(code) is None:
         return Finding(code, Severity.NOTE, name, evidence)
     grave = {block.get("severity") for _, block in found}
     order = list(Severity)

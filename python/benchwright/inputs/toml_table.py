@@ -12,8 +12,15 @@ import msgspec
 from benchwright.core.errors import Diagnostic, InputError, similar, suggestion
 from benchwright.core.text import some_text
 from benchwright.inputs.mistakes import Fault, Where, WrongText, diagnostic, physical_lines
-from benchwright.inputs.template import NAME, NAME_IN_BRACES, brace_template, misspelt
-from benchwright.inputs.values import HINT, expanded, one_of
+from benchwright.inputs.template import (
+    HINT,
+    NAME,
+    NAME_IN_BRACES,
+    brace_template,
+    expanded,
+    misspelt,
+    one_of,
+)
 
 # -- The line and column of every key and value of a TOML text -------------------------
 #

@@ -23,6 +23,7 @@ from benchwright.page.origin import (
 from benchwright.page.trial_documents import StoredDocument, document_sections, stored_documents
 from benchwright.page.why import why_section
 from benchwright.report.answer import (
+    CUT_SHORT,
     Results,
     SessionAnswer,
     TestAnswer,
@@ -185,7 +186,7 @@ def _verdict(
             yield from _of_several(rows)
         if (unseen := unseen_text(rows)) and not documents and not failed:
             yield f"{unseen}."
-    if rows and status in ("interrupted", "crashed"):
+    if rows and status in CUT_SHORT:
         yield broken
 
 

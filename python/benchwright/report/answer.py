@@ -193,7 +193,9 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.reference is None else self.tests.index(self.reference)
 
 
-UNFINISHED = ("interrupted", "crashed", "running")
+CUT_SHORT = ("interrupted", "crashed")
+"""How a session ended that was stopped before its end; one that was killed is `crashed`."""
+UNFINISHED = (*CUT_SHORT, "running")
 """States of a session that has not ended."""
 
 

@@ -1,72 +1,21 @@
-"""Profiles and characterizations of trials and searches, as text and for JSON."""
+"""What trials show beside their values, for JSON: profiles, what observers recorded, the last lines of a
+failed command, and the amount of output."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from benchwright.core.observation import CpuProfile, TopFunction, Trial
+from benchwright.core.observation import CpuProfile, Trial
 from benchwright.core.plan import CommandMode
-from benchwright.core.text import percent_text, plural
-from benchwright.core.untrusted import visible
-from benchwright.feature import observers, recorded_by
+from benchwright.feature import observers
+from benchwright.findings.result import TestResult
 from benchwright.report.documents import entry
 
-# -- A profile as lines, for the end of a run ------------------------------------------
-
-_SHOWN = 3
-
-
-def profile_lines(profile: CpuProfile) -> Iterator[str]:
-    """Yield a profile's lines: the busiest functions, missing information, the graph's path."""
-    if not profile.samples:
-        yield "profile: no samples: it did not run on a CPU long enough"
-        return
-    tops = ", ".join(_top(one) for one in profile.top[:_SHOWN])
-    kernel = (
-        "the kernel's share is not visible"
-        if profile.user_only
-        else f"{percent_text(profile.kernel_share)} in the kernel"
-    )
-    yield f"profile: {tops}; {kernel} ({plural(profile.samples, 'sample')})"
-    if profile.unknown_share > 0.2:
-        yield (
-            f"profile: {percent_text(profile.unknown_share)} in functions without a name: "
-            "install debug symbols, or build with -g -fno-omit-frame-pointer"
-        )
-    elif profile.alone_share > 0.2:
-        yield (
-            f"profile: of {percent_text(profile.alone_share)} only the innermost function is "
-            "known, not what called it: build with -fno-omit-frame-pointer"
-        )
-    if profile.svg:
-        yield f"profile: flame graph {profile.svg}"
-
-
-def _top(top_function: TopFunction) -> str:
-    kernel = " (kernel)" if top_function.kernel else ""
-    return f"{top_function.name}{kernel} {percent_text(top_function.share)}"
-
-
-# --------------------------------------------------------------------------------------
-# What the profiler and characterization measured of a test.
-
-_TOP = 10
-
-
-def observed_lines(
-    name: str, trials: Sequence[Trial], recorded: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield a test's lines: its combined profile, then those of what observers recorded of it
-    (`recorded_by`); or none.
-
-    Unprintable characters are escaped, because any program can name its functions.
-    """
-    yield from map(visible, _test_lines(name, trials, recorded))
+T = TypeVar("T")
 
 
 class ProfileEntry(CpuProfile, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,63 +72,6 @@ def observed_entry(trials: Sequence[Trial], recorded: Mapping[str, Any]) -> Obse
     return ObservedEntry(profiles=profiles, **recorded)
 
 
-def _test_lines(name: str, trials: Sequence[Trial], recorded: Mapping[str, Any]) -> Iterator[str]:
-    for line in _profile_lines(_profiles(trials)):
-        yield f"{name}: {line}"
-    for kind, record in recorded_by(recorded):
-        lines = kind.lines(record)
-        yield f"{name}: {next(lines)}"
-        yield from lines
-
-
-def _profiles(trials: Sequence[Trial]) -> list[CpuProfile]:
-    """Return the profiles of trials that count; a profile that a batch shares appears once."""
-    found = (trial.profile for trial in trials if not trial.warmup)
-    return list(dict.fromkeys(one for one in found if one is not None))
-
-
-def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
-    if len(profiles) < 2:
-        for profile in profiles:
-            yield from profile_lines(profile)
-        return
-    yield from profile_lines(_combined(profiles))
-    graphs = [profile.svg for profile in profiles if profile.svg]
-    if graphs:
-        which = graphs[0] if len(graphs) == 1 else f"{graphs[0]} to {graphs[-1]}"
-        yield f"profile: {plural(len(graphs), 'flame graph')} {which}"
-
-
-def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
-    """Return several profiles as one, weighted by samples.
-
-    Each profile has only its busiest functions, so a function's share is too low if some
-    profile does not list it.
-    """
-    samples = sum(profile.samples for profile in profiles)
-    counts: Counter[tuple[str, bool]] = Counter()
-    for profile in profiles:
-        counts.update({(top.name, top.kernel): top.samples for top in profile.top})
-    return CpuProfile(
-        samples,
-        profiles[0].hertz,
-        _mean_share(profiles, lambda one: one.kernel_share),
-        _mean_share(profiles, lambda one: one.unknown_share),
-        top=tuple(
-            TopFunction(name, count, count / max(samples, 1), kernel)
-            for (name, kernel), count in counts.most_common(_TOP)
-        ),
-        user_only=any(profile.user_only for profile in profiles),
-        alone_share=_mean_share(profiles, lambda one: one.alone_share),
-    )
-
-
-def _mean_share(profiles: Sequence[CpuProfile], of: Callable[[CpuProfile], float]) -> float:
-    """Return a share of all samples, from that share in each profile."""
-    samples = sum(profile.samples for profile in profiles)
-    return sum(profile.samples * of(profile) for profile in profiles) / max(samples, 1)
-
-
 # -- the last lines of a failed command, and the amount of output of every trial --------
 
 
@@ -228,3 +120,26 @@ def _trial_output(trial: Trial) -> TrialOutput:
         sum(p.out_bytes or 0 for p in executed),
         sum(p.err_bytes or 0 for p in executed),
     )
+
+
+def observed_members(
+    tests: Sequence[TestResult], failed: Mapping[str, Trial]
+) -> dict[str, dict[str, Any]]:
+    """Return the members of a document with observations, each by the test's name; empty ones are
+    left out. `failed`: of each test the trial whose command failed with an error text, if any."""
+    observed = {one.name: observed_entry(one.trials, one.recorded) for one in tests}
+    output = {
+        one.name: output_entry(one.plan.output.mode, one.trials)
+        for one in tests
+        if one.plan is not None
+    }
+    members: dict[str, dict[str, Any]] = {
+        "observed": _present(observed),
+        "stderr_tail": {name: failure_entry(trial) for name, trial in failed.items()},
+        "output": _present(output),
+    }
+    return {name: by_test for name, by_test in members.items() if by_test}
+
+
+def _present(by_test: Mapping[str, T | None]) -> dict[str, T]:
+    return {name: value for name, value in by_test.items() if value is not None}

@@ -5,19 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from benchwright.core.text import plural
 from benchwright.core.untrusted import visible_lines
-from benchwright.report.answer import AnswerEntry, FindingGroup
-from benchwright.report.comparison import ComparisonEntry
-from benchwright.report.documents import FindingEntry
+from benchwright.report.answer import (
+    AnswerEntry,
+    FindingGroup,
+    Results,
+    SessionAnswer,
+    answer_entries,
+)
+from benchwright.report.comparison import ComparisonEntry, comparison_entry
+from benchwright.report.documents import FindingEntry, entries
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
-from benchwright.report.stats_json import InputEntry
-from benchwright.study.contents import StoredDefault
+from benchwright.report.stats_document import compose_report, section_of, table_of
+from benchwright.report.stats_json import InputEntry, input_entry
+from benchwright.study.contents import StoredDefault, stored_defaults
 from benchwright.suite.plan import Planned, PlannedTest
 
 
@@ -111,6 +119,30 @@ class RunDocument(
     findings: tuple[FindingEntry, ...]
     finding_groups: tuple[FindingGroup, ...]
     """The same findings by code, the worst first."""
+
+
+def run_document(
+    results: Results, answer: SessionAnswer, exit_status: int, observed: Mapping[str, Any]
+) -> RunDocument:
+    """Return the document of a session that has ended; `observed`: its `observed_members`."""
+    session = results.session
+    assert session is not None
+    sections = [section_of(test, table_of(test)) for test in results.tests]
+    report = compose_report(sections, baseline=answer.reference_place)
+    return RunDocument(
+        study=str(results.path),
+        session=session.number,
+        status=session.status,
+        detail=session.detail,
+        exit_status=exit_status,
+        defaults=stored_defaults(session.info) or UNSET,
+        tests=tuple(map(input_entry, report.sections)),
+        answers=answer_entries(answer),
+        comparisons=tuple(map(comparison_entry, results.comparisons)) or UNSET,
+        **observed,
+        findings=entries(FindingEntry, results.findings),
+        finding_groups=answer.groups,
+    )
 
 
 class CompareDocument(

@@ -22,9 +22,14 @@ from benchwright.findings.examine import codes_of_failures, findings_about
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import Results
 from benchwright.stats.aggregate import MetricRules, aggregate_trial, summarise_columns
-from benchwright.study.contents import NULL_KIND, machines_of, tests_of
+from benchwright.study.contents import (
+    NULL_KIND,
+    machines_of,
+    session_findings,
+    stored_findings,
+    tests_of,
+)
 from benchwright.study.database import reporting_damage
-from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.keys import is_comparison_result
 from benchwright.study.parsers.study import parsed_test

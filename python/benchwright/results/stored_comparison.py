@@ -58,7 +58,7 @@ from benchwright.run.checkouts import resolved
 from benchwright.stats.aggregate import MetricRules
 from benchwright.study.parsers.api import stated_settings
 from benchwright.suite.comparison import ComparisonRequest, accepted_statuses, rule_from_request
-from benchwright.suite.rules import gated_metric, parse_metric
+from benchwright.suite.values import gated_metric, parse_metric
 
 _MOST_NAMED = 30
 """Names of tests that an error lists."""

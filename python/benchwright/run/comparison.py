@@ -38,7 +38,7 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer
 from benchwright.run.test import RunningTest
 from benchwright.stats.aggregate import MetricRules, aggregate_trial
-from benchwright.study.findings import session_findings
+from benchwright.study.contents import session_findings
 from benchwright.study.keys import EffectKeys, comparison_result_key
 from benchwright.suite.effects import RunComparison
 

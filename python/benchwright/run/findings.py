@@ -1,7 +1,7 @@
 """The findings of a session, computed when its outcome is known.
 
 Purpose: one place gathers their inputs, so that the finding that makes a gate undecided is
-also the one that is reported and stored (study/findings.py).
+also the one that is reported and stored (study/contents.py).
 
 Notices of the end of a session or a load: composed, delivered, recorded.
 
@@ -23,8 +23,7 @@ from benchwright.core.notice import Notice, NoticeEvent, NoticeFinding, NoticeRe
 from benchwright.core.results import Finding
 from benchwright.feature import session_kind
 from benchwright.findings.examine import Questions, compute_findings
-from benchwright.study.contents import first_machine
-from benchwright.study.findings import SessionFindings, session_findings
+from benchwright.study.contents import SessionFindings, first_machine, session_findings
 from benchwright.study.journal import SessionInfo
 
 if TYPE_CHECKING:

@@ -47,8 +47,7 @@ from benchwright.run.watching import (
     session_watcher,
 )
 from benchwright.study.catalogue import check_unused
-from benchwright.study.contents import record_capture
-from benchwright.study.findings import SessionFindings, store_findings
+from benchwright.study.contents import SessionFindings, record_capture, store_findings
 from benchwright.study.journal import RESUMABLE, UNWRITABLE, SessionInfo, StoredSession, Study
 from benchwright.study.keys import stated_about
 from benchwright.trial.bench import LocalBench, end_leftovers

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from benchwright.core.results import Finding
     from benchwright.run.comparison import RunningComparison
     from benchwright.run.runner import SessionSite
-    from benchwright.study.findings import SessionFindings
+    from benchwright.study.contents import SessionFindings
 
 # --------------------------------------------------------------------------------------
 # What a session reports while it runs; report/progress.py shows it.

@@ -38,22 +38,24 @@ from benchwright.inputs.mistakes import Where, fault_of
 from benchwright.inputs.option_reader import at, placer
 from benchwright.inputs.options import Option, Text, text_of
 from benchwright.inputs.template import (
+    HINT,
     NAME,
     Slot,
     Template,
     brace_template,
+    choice,
     command_name,
+    expanded,
     fixed,
     misspelt,
     with_sample,
 )
-from benchwright.inputs.values import HINT, choice, expanded
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.common_options import CommandOptionReader
 from benchwright.suite.program import Program, Step
-from benchwright.suite.rules import ALWAYS, epochs
+from benchwright.suite.values import ALWAYS, epochs
 
 THREADS = "threads"
 """Name of the factor that --threads defines, and of the placeholder {threads}."""

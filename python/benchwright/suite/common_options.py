@@ -15,12 +15,11 @@ from benchwright.core.text import plural
 from benchwright.inputs.mistakes import Where, placed
 from benchwright.inputs.option_reader import OptionReader, R, at, placer
 from benchwright.inputs.options import Option, Text
-from benchwright.inputs.template import Template, command_name, fixed, split_words
-from benchwright.inputs.values import choice
+from benchwright.inputs.template import Template, choice, command_name, fixed, split_words
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.program import Step
-from benchwright.suite.rules import metric, parse_metric
+from benchwright.suite.values import metric, parse_metric
 from benchwright.trial.programs import program_of_loop
 
 

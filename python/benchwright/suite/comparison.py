@@ -30,18 +30,17 @@ from benchwright.core.quantity import (
     share_within,
 )
 from benchwright.core.results import current_code
-from benchwright.findings.codes import all_codes
+from benchwright.findings.codes import all_codes, code_or_none
 from benchwright.inputs.mistakes import Where, fault_of
 from benchwright.inputs.option_reader import OptionReader, at
 from benchwright.inputs.options import Option, Text
-from benchwright.inputs.template import file_friendly, fixed
-from benchwright.inputs.values import choice
+from benchwright.inputs.template import choice, file_friendly, fixed
 from benchwright.suite import common_options as common
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.common_options import CommandOptionReader
 from benchwright.suite.program import Program, Step
-from benchwright.suite.rules import GATE_SYNTAX, MAX_EPOCHS, parse_gate
+from benchwright.suite.values import GATE_SYNTAX, MAX_EPOCHS, parse_gate
 
 # -- The rule of a comparison: from the options' texts to a `ComparisonRule` -----------
 #
@@ -85,7 +84,7 @@ def _condition(text: str) -> str:
 def _finding_code(text: str) -> str:
     """Return the present code of a finding. Raises ValueError."""
     code = current_code(text)
-    if code not in all_codes():
+    if code_or_none(code) is None:
         meant = suggestion(code, all_codes())
         raise ValueError(f"there is no finding code {code!r}" + (f": {meant}" if meant else ""))
     return code

@@ -28,9 +28,14 @@ from benchwright.suite import values
 from benchwright.suite.check import has_effects, reads
 from benchwright.suite.effects import Effect, EffectAnswer
 from benchwright.suite.program import Condition, Program, Step
-from benchwright.suite.rules import parse_metric, parse_termination
 from benchwright.suite.state import InterpreterState
-from benchwright.suite.values import NeverEnds, counted, decimal_number
+from benchwright.suite.values import (
+    NeverEnds,
+    counted,
+    decimal_number,
+    parse_metric,
+    parse_termination,
+)
 from benchwright.trial.programs import counting_instructions
 
 # --------------------------------------------------------------------------------------

@@ -53,11 +53,11 @@ from benchwright.inputs.template import Template, brace_template, fixed
 from benchwright.inputs.toml_table import TomlTable, read_toml
 from benchwright.notice.text import LOOPBACK, url_fault
 from benchwright.suite import program as step
-from benchwright.suite import rules
+from benchwright.suite import values
 from benchwright.suite.command_line import CommandRequest, stopping_rule
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.program import Step
-from benchwright.suite.rules import predicate_faults
+from benchwright.suite.values import predicate_faults
 
 # -- `until` and `metrics` of a TOML suite: stopping rules and metric specs ------------
 
@@ -71,7 +71,7 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
     no rule with it is a mistake too."""
     specs = []
     for name in table.values:
-        fault = fault_of(rules.metric_name, name)
+        fault = fault_of(values.metric_name, name)
         if fault is not None:
             table.wrong(table.at(name), fault.code, fault.message, fault.hint)
         one = table.table(name) if fault is None else None
@@ -93,8 +93,8 @@ def _text(parse: Callable[[str], Any]) -> Reader:
 
 
 _METRIC = {
-    "pointer": Option(read=_text(rules.pointer)),
-    "pattern": Option(key="regex", read=_text(rules.pattern)),
+    "pointer": Option(read=_text(values.pointer)),
+    "pattern": Option(key="regex", read=_text(values.pattern)),
     "drift": Option(read=_text(parse_share)),
 }
 
@@ -102,11 +102,11 @@ _METRIC = {
 def _metric(name: str, table: TomlTable) -> MetricSpec:
     if "pointer" in table and "regex" in table:
         message = "a metric has a pointer or a regex, not both"
-        table.wrong(table.at("regex"), rules.METRIC_CODE, message)
-    if name in rules.ALWAYS and ("pointer" in table or "regex" in table):
+        table.wrong(table.at("regex"), values.METRIC_CODE, message)
+    if name in values.ALWAYS and ("pointer" in table or "regex" in table):
         message = f"{name} is measured, not read from the output"
         hint = "give the metric another name"
-        table.wrong(table.where, rules.METRIC_CODE, message, hint)
+        table.wrong(table.where, values.METRIC_CODE, message, hint)
     spec: MetricSpec | None = read_form(table, form_of(MetricSpec, _METRIC, name=name))
     # The name is known, even if a key is wrong.
     return spec or MetricSpec(name)
@@ -154,7 +154,7 @@ def _check_limits(table: TomlTable) -> None:
 
 
 def _wanted(declared: Sequence[MetricSpec], table: TomlTable) -> list[str]:
-    names = [*rules.ALWAYS, *(spec.name for spec in declared)]
+    names = [*values.ALWAYS, *(spec.name for spec in declared)]
     texts = table.texts("metrics")
     for index, name in enumerate(texts):
         if name not in names:
@@ -308,12 +308,12 @@ def steps_of(table: TomlTable) -> list[Step]:
     if not table.values.get("host"):
         hint = 'add host = "server" (a name of ~/.ssh/config, user@host, ssh://host:port)'
         table.wrong(table.where, "suite-remote", "[remote] has no host", hint)
-    values = read_form(table, REMOTE) or {}
+    read = read_form(table, REMOTE) or {}
     # Sets every variable: values in the caller's environment may be for another suite.
     return [
         step.Assign(
             f"BW_REMOTE_{key.upper()}",
-            values.get(key) or fixed("", table.where),
+            read.get(key) or fixed("", table.where),
             True,
             False,
             table.at(key) if key in table else table.where,

@@ -9,15 +9,19 @@ because the other sentences would be the table again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from benchwright.core.observation import CpuProfile, TopFunction, Trial
 from benchwright.core.results import BROKEN_CODES, Alternative, Estimate, Severity
 from benchwright.core.text import Scale, exact_text, list_text, percent_text, plural, scale_of
 from benchwright.core.untrusted import shell_text, visible
+from benchwright.feature import recorded_by
 from benchwright.findings.codes import UNSTEADY_CODES
 from benchwright.report.answer import (
     BEST,
+    CUT_SHORT,
     FIRST,
     FindingGroup,
     MetricAnswer,
@@ -83,7 +87,7 @@ def study_answer_lines(
             found += ["", *text.splitlines()] if found else text.splitlines()
         if found and len(studies) > 1:
             found = [visible(study.source), *found]
-        if study.answer.status in _UNFINISHED:
+        if study.answer.status in CUT_SHORT:
             trials = sum(test.trials + test.failed for test in study.answer.tests)
             found.append(
                 f"interrupted: {plural(trials, 'trial')}; "
@@ -113,10 +117,6 @@ def interval_lines(answers: Sequence[StudyAnswer], width: int) -> list[str]:
         "for their dependence. Those below are Student's, for independent trials and one look.",
         width,
     )
-
-
-_UNFINISHED = ("interrupted", "crashed")
-"""The status of a session that can be resumed; one that was killed is `crashed`."""
 
 
 def _sentences(tests: Sequence[TestAnswer], width: int) -> Iterator[str]:
@@ -388,3 +388,108 @@ def groups_to_print(answer: SessionAnswer) -> tuple[FindingGroup, ...]:
         for group in answer.groups
         if not (group.code in in_sentences and group.tests and failed.issuperset(group.tests))
     )
+
+
+# -- What observers found of a test, as lines for the end of a run ---------------------
+
+_SHOWN_FUNCTIONS = 3
+_MOST_FUNCTIONS = 10
+
+
+def profile_lines(profile: CpuProfile) -> Iterator[str]:
+    """Yield a profile's lines: the busiest functions, missing information, the graph's path."""
+    if not profile.samples:
+        yield "profile: no samples: it did not run on a CPU long enough"
+        return
+    tops = ", ".join(_top(one) for one in profile.top[:_SHOWN_FUNCTIONS])
+    kernel = (
+        "the kernel's share is not visible"
+        if profile.user_only
+        else f"{percent_text(profile.kernel_share)} in the kernel"
+    )
+    yield f"profile: {tops}; {kernel} ({plural(profile.samples, 'sample')})"
+    if profile.unknown_share > 0.2:
+        yield (
+            f"profile: {percent_text(profile.unknown_share)} in functions without a name: "
+            "install debug symbols, or build with -g -fno-omit-frame-pointer"
+        )
+    elif profile.alone_share > 0.2:
+        yield (
+            f"profile: of {percent_text(profile.alone_share)} only the innermost function is "
+            "known, not what called it: build with -fno-omit-frame-pointer"
+        )
+    if profile.svg:
+        yield f"profile: flame graph {profile.svg}"
+
+
+def _top(top_function: TopFunction) -> str:
+    kernel = " (kernel)" if top_function.kernel else ""
+    return f"{top_function.name}{kernel} {percent_text(top_function.share)}"
+
+
+def observed_lines(
+    name: str, trials: Sequence[Trial], recorded: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield a test's lines: its combined profile, then those of what observers recorded of it
+    (`recorded_by`); or none.
+
+    Unprintable characters are escaped, because any program can name its functions.
+    """
+    yield from map(visible, _test_lines(name, trials, recorded))
+
+
+def _test_lines(name: str, trials: Sequence[Trial], recorded: Mapping[str, Any]) -> Iterator[str]:
+    for line in _profile_lines(_profiles(trials)):
+        yield f"{name}: {line}"
+    for kind, record in recorded_by(recorded):
+        lines = kind.lines(record)
+        yield f"{name}: {next(lines)}"
+        yield from lines
+
+
+def _profiles(trials: Sequence[Trial]) -> list[CpuProfile]:
+    """Return the profiles of trials that count; a profile that a batch shares appears once."""
+    found = (trial.profile for trial in trials if not trial.warmup)
+    return list(dict.fromkeys(one for one in found if one is not None))
+
+
+def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
+    if len(profiles) < 2:
+        for profile in profiles:
+            yield from profile_lines(profile)
+        return
+    yield from profile_lines(_combined(profiles))
+    graphs = [profile.svg for profile in profiles if profile.svg]
+    if graphs:
+        which = graphs[0] if len(graphs) == 1 else f"{graphs[0]} to {graphs[-1]}"
+        yield f"profile: {plural(len(graphs), 'flame graph')} {which}"
+
+
+def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
+    """Return several profiles as one, weighted by samples.
+
+    Each profile has only its busiest functions, so a function's share is too low if some
+    profile does not list it.
+    """
+    samples = sum(profile.samples for profile in profiles)
+    counts: Counter[tuple[str, bool]] = Counter()
+    for profile in profiles:
+        counts.update({(top.name, top.kernel): top.samples for top in profile.top})
+    return CpuProfile(
+        samples,
+        profiles[0].hertz,
+        _mean_share(profiles, lambda one: one.kernel_share),
+        _mean_share(profiles, lambda one: one.unknown_share),
+        top=tuple(
+            TopFunction(name, count, count / max(samples, 1), kernel)
+            for (name, kernel), count in counts.most_common(_MOST_FUNCTIONS)
+        ),
+        user_only=any(profile.user_only for profile in profiles),
+        alone_share=_mean_share(profiles, lambda one: one.alone_share),
+    )
+
+
+def _mean_share(profiles: Sequence[CpuProfile], of: Callable[[CpuProfile], float]) -> float:
+    """Return a share of all samples, from that share in each profile."""
+    samples = sum(profile.samples for profile in profiles)
+    return sum(profile.samples * of(profile) for profile in profiles) / max(samples, 1)

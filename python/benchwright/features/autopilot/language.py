@@ -14,7 +14,7 @@ from benchwright.features.autopilot.lines import Includer, SourceLine
 from benchwright.inputs.mistakes import Fault, SourceReader, Where, diagnostic, fault_of, placed
 from benchwright.inputs.template import NAME, OffsetLocator, Slot, Template, fixed, split_words
 from benchwright.suite import program as step
-from benchwright.suite import rules, values
+from benchwright.suite import values
 from benchwright.suite.check import unset_variables, unused_defines, walk
 from benchwright.suite.program import Branch, Program, Relational, Step
 
@@ -235,7 +235,7 @@ def metric_directive(part: DirectivePart, where: Where) -> Step | None:
         return None
     template = part.template()
     if template.literal is not None:
-        part.faults(rules.parse_metric(template.literal)[1])
+        part.faults(values.parse_metric(template.literal)[1])
     return step.Metric(template, where)
 
 
@@ -417,7 +417,7 @@ def test_heading(part: DirectivePart) -> Template | None:
         _check(words[0], name, values.name_of_test)
     rest = part.after(len(words[0].text))
     if rest.template().literal is not None and (rest.text or not heading.slots):
-        rest.faults(rules.parse_termination(rest.text)[1])
+        rest.faults(values.parse_termination(rest.text)[1])
     return heading
 
 

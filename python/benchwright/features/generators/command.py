@@ -38,7 +38,7 @@ from benchwright.features.load.plan import LoadSeries
 from benchwright.inputs.mistakes import fault_of
 from benchwright.inputs.options import Option
 from benchwright.inputs.toml_table import TomlTable
-from benchwright.suite.rules import metric_name
+from benchwright.suite.values import metric_name
 from benchwright.trial.observe import MetricNotFound
 
 T = TypeVar("T")

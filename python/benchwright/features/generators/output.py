@@ -29,7 +29,7 @@ from benchwright.features.generators.adapter import (
 from benchwright.features.load.criteria import percentile_key, within_ns
 from benchwright.features.load.plan import LoadSeries
 from benchwright.inputs.mistakes import fault_of
-from benchwright.suite import rules as metric
+from benchwright.suite.values import pattern, pointer
 from benchwright.trial.observe import (
     MetricNotFound,
     extract_metric,
@@ -281,13 +281,13 @@ def parse_source(text: str) -> ValueSource:
     if not text.strip():
         raise ValueError("it is empty: /json/pointer, column NAME or a regex(group)")
     if text.startswith("/"):
-        return ValueSource(pointer=_faultless(metric.pointer, text))
+        return ValueSource(pointer=_faultless(pointer, text))
     if text.startswith(COLUMN):
         return ValueSource(column=text.removeprefix(COLUMN).strip())
     if _WORD.fullmatch(text):
         hint = f"/{text} is a JSON pointer, column {text} a column of CSV"
         raise ValueError(f"{text!r} is not the position of a value: {hint}, a regex has one ( )")
-    return ValueSource(pattern=_faultless(metric.pattern, text))
+    return ValueSource(pattern=_faultless(pattern, text))
 
 
 def rows_at(source: ValueSource, output: GeneratorOutput) -> list[tuple[float, int, float]]:

@@ -51,7 +51,7 @@ from benchwright.run.session import ProgramExperiment
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest
-from benchwright.suite.rules import parse_metric
+from benchwright.suite.values import parse_metric
 from benchwright.views.blocks import Column, Words, keyed, table_of
 from benchwright.views.terminal import table_text
 

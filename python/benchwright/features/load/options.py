@@ -15,7 +15,7 @@ from benchwright.features.load import parse as words
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.inputs.options import Option, Text
-from benchwright.inputs.values import choice
+from benchwright.inputs.template import choice
 from benchwright.suite.common_options import REPLACES, Json, Plot, Quiet
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from benchwright.features.pool.keys import attempt_key
 from benchwright.features.pool.protocol import TaskVerdict
 from benchwright.features.pool.types import Attempt
 from benchwright.run.ledger import Ledger
-from benchwright.study.contents import first_machine
-from benchwright.study.findings import FINDING_KIND, recorded_findings
+from benchwright.study.contents import FINDING_KIND, first_machine, recorded_findings
 from benchwright.study.journal import NewEntry, Study
 
 _COPIED = ("begin", "outcome", "void")

@@ -16,7 +16,7 @@ from benchwright.features.load.request import WRITTEN
 from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, options_of, request_from
-from benchwright.inputs.values import choice
+from benchwright.inputs.template import choice
 from benchwright.suite.common_options import REPLACES
 
 # -- Options of the commands of `bw trace` ---------------------------------------------

@@ -32,7 +32,8 @@ from benchwright.features.search.types import PeakAnswer, SearchTrial
 from benchwright.findings.codes import make_finding
 from benchwright.findings.result import profile_note
 from benchwright.report.documents import EntryT, entry, infinite
-from benchwright.report.observed import ProfileEntry, profile_lines
+from benchwright.report.observed import ProfileEntry
+from benchwright.views.tests import profile_lines
 
 
 class ProfileNearestAnswer(msgspec.Struct, frozen=True):

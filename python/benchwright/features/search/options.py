@@ -24,7 +24,7 @@ from benchwright.features.search.ramp.types import RampAxis
 from benchwright.features.search.surface.types import DesignKind, ModelKind
 from benchwright.features.search.types import Claim, parse_claim
 from benchwright.inputs.options import Option, Text
-from benchwright.inputs.values import one_of
+from benchwright.inputs.template import one_of
 from benchwright.suite.common_options import Plot
 
 if TYPE_CHECKING:

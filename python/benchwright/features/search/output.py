@@ -64,7 +64,7 @@ from benchwright.features.search.view import SearchView
 from benchwright.report.answer import finding_groups
 from benchwright.run.findings import NoticeContents
 from benchwright.run.runner import OutputOptions, SessionResult
-from benchwright.study.findings import recorded_findings, stored_findings
+from benchwright.study.contents import recorded_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 
 if TYPE_CHECKING:

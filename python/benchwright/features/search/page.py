@@ -48,8 +48,7 @@ from benchwright.report.charts.sheet import Sheet
 from benchwright.report.charts.source import PlotComponent, PlotGroup, result_of_columns
 from benchwright.stats.aggregate import MetricColumn
 from benchwright.stats.probability_plot import FEWEST_OF_PROBABILITY_PLOT
-from benchwright.study.contents import machines_of
-from benchwright.study.findings import findings_about_session
+from benchwright.study.contents import findings_about_session, machines_of
 from benchwright.study.journal import StoredSession, Study
 from benchwright.views.blocks import (
     Cell,

@@ -48,7 +48,7 @@ from benchwright.page.session_kind import SampleAnswer, SampleFigures, SampleMet
 from benchwright.report.answer import State
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
-from benchwright.study.findings import findings_about_session
+from benchwright.study.contents import findings_about_session
 from benchwright.study.journal import StoredSession, Study
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from benchwright.run.ledger import Ledger
 from benchwright.run.preparation import boot_id, exec_environment
 from benchwright.run.session import SessionVerdict, run_to_end
 from benchwright.run.watching import SERVER_NOT_FOUND, refuse_missing, servers_of
-from benchwright.study.findings import SessionFindings
+from benchwright.study.contents import SessionFindings
 from benchwright.study.journal import SessionInfo
 from benchwright.trial.programs import program_problem
 from benchwright.watch.named_servers import find_server

@@ -17,9 +17,15 @@ from benchwright.core.errors import argument_error
 from benchwright.feature import session_kind
 from benchwright.findings.result import TestResult, observed_files
 from benchwright.study.catalogue import hosts_of_tests, sessions_now, split_selector
-from benchwright.study.contents import TestContents, first_machine, stored_baseline, tests_of
+from benchwright.study.contents import (
+    TestContents,
+    first_machine,
+    session_findings,
+    stored_baseline,
+    stored_findings,
+    tests_of,
+)
 from benchwright.study.directory import JOURNAL
-from benchwright.study.findings import session_findings, stored_findings
 from benchwright.study.journal import StoredSession, Study
 
 

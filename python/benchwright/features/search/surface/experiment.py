@@ -57,7 +57,7 @@ from benchwright.run.gangs import DeadlineReached, Task, TaskEnd, TaskRunner, ga
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict
 from benchwright.study.catalogue import MeasuredPart, measured_parts
-from benchwright.study.findings import recorded_findings
+from benchwright.study.contents import recorded_findings
 from benchwright.study.journal import SessionInfo, Study
 
 if TYPE_CHECKING:
