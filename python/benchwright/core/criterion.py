@@ -14,8 +14,8 @@ class Criterion(msgspec.Struct, frozen=True):
     """A condition at a load: a value of the trial is on the right side of a limit."""
 
     key: str
-    """Names the value among those of a trial: `response_ms_mean`, `response_ms_p99`,
-    `within_40ms_share`, `error_ratio`, or a user's metric."""
+    """Names the value among those of a trial: `response_ms_mean`, `response_ms_p99`, `first_ms_p95`,
+    `within_40ms_share`, `good_share`, `error_ratio`, or a user's metric."""
     limit: float
     """In the value's unit."""
     unit: str = "ms"
@@ -33,14 +33,20 @@ class Criterion(msgspec.Struct, frozen=True):
 def criterion_name(criterion: Criterion) -> str:
     """Return the name of the value that a criterion limits: `p99 response`."""
     if criterion.statistic == "mean":
-        return "mean response"
+        return f"mean {timed_quantity(criterion)}"
     if criterion.statistic == "percentile" and criterion.share is not None:
-        return f"p{100 * criterion.share:.10g} response"
+        return f"p{100 * criterion.share:.10g} {timed_quantity(criterion)}"
     if criterion.statistic == "ratio":
         return "errors"
     if criterion.statistic == "share":
         return criterion.key.removesuffix("_share").replace("_", " ")
     return criterion.key
+
+
+def timed_quantity(criterion: Criterion) -> str:
+    """Return the time that a mean or a percentile is of: `response`, `largest gap`."""
+    name, is_time, _ = criterion.key.partition("_ms_")
+    return name.replace("_", " ") if is_time else "response"
 
 
 def criterion_value_text(criterion: Criterion, value: float | None) -> str:

@@ -282,6 +282,21 @@ another program [ns]."""
 LITTLE = 0.005
 """Of the mean number in flight: the same operations give both figures, which then agree to the last
 digits; half a percent is less than any conclusion from a load depends on."""
+SHARED_EVENTS = 0.1
+"""Share of the events of streams that were read with the one before: with a tenth of them a p90 of the
+gaps is of others than the server wrote."""
+READ_LATE = 0.1
+"""Of the median gap, or of the first event without gaps: as lateness of an issue, a tenth changes no
+result by more than runs differ."""
+ROLE_ONLY = 0.05
+"""Of the median of the first event: by so much less it would be, if an event without content counted;
+more than servers are compared by."""
+CACHED = 0.1
+"""Share of the tokens of prompts: a server that has a tenth of them in its cache needs a tenth less
+for its first event, where prompts are long."""
+SHORT_OUTPUTS = 0.1
+"""Share of the outputs: one in ten that ended before its limit shortens the mean, and so raises the
+rate that a server holds."""
 CLOCK_DRIFT_PPM = 100
 """A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 

@@ -14,6 +14,7 @@ import msgspec
 from benchwright.core.criterion import Criterion
 from benchwright.core.plan import Command, Pairs
 from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
+from benchwright.features.load.criteria import stream_value
 from benchwright.features.load.plan import LoadSeries, rounded_rate
 from benchwright.inputs.options import Option
 from benchwright.inputs.toml_table import TomlTable
@@ -97,6 +98,8 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
         if self.metrics is not None:
             known = ", ".join(self.metrics) or "none"
             return "" if criterion.key in self.metrics else f"its values are: {known}"
+        if stream_value(criterion) is not None:
+            return "it reads no answer as events"
         if criterion.statistic not in self.statistics:
             return f"it reports no {criterion.statistic}"
         wanted = criterion.statistic == "percentile" and criterion.share is not None

@@ -14,11 +14,14 @@ from functools import partial
 import msgspec
 
 from benchwright.core.numeric import np
+from benchwright.core.text import plural
 from benchwright.features.load.response_times import Histogram, times_histogram
 from benchwright.features.load.steady import full_intervals
+from benchwright.features.load.streams import missing_streams
 from benchwright.features.load.types import (
     EngineResult,
     IntervalResult,
+    StreamResult,
     TimeDistribution,
     response_rank,
 )
@@ -59,7 +62,20 @@ def load_sheet(loads: Sequence[NamedLoad]) -> Sheet:
             rate_panel(loads),
             response_panel(loads),
             *((quantities_panel(loads[0]),) if len(loads) == 1 else ()),
+            *(stream_panels(loads[0]) if len(loads) == 1 else ()),
         ),
+    )
+
+
+def stream_panels(load: NamedLoad) -> tuple[Panel, ...]:
+    """Return the panels about the streams of a load; none without streams."""
+    if load.result.streams is None:
+        return ()
+    return (
+        stream_times_panel(load),
+        first_panel(load),
+        goodput_panel(load),
+        timeline_panel(load.result.streams),
     )
 
 
@@ -120,6 +136,101 @@ def quantities_panel(load: NamedLoad) -> Panel:
         y=PanelAxis("time", AxisUnit.TIME, log=True),
         curves=_coloured(found, 1),
         missing="" if found else "no operation was completed",
+    )
+
+
+def stream_times_panel(load: NamedLoad) -> Panel:
+    """Return the times of streams by percentile; each ends where the percentile is of a stream
+    without one."""
+    found = []
+    for name in ("first", "largest_gap", "gap", "tpot") if load.result.streams else ():
+        assert load.result.streams is not None, "they are shown"
+        histogram = _histogram(load.result.streams.times(name))
+        missing, _ = missing_streams(load.result, name)
+        title = name.replace("_", " ")
+        curve = None if histogram is None else tail_curve(title, histogram, missing)
+        if curve is not None:
+            found.append(curve)
+    most = max((curve.x[-1] for curve in found), default=0)
+    return Panel(
+        title="First event, gaps and time per token by percentile",
+        x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
+        y=PanelAxis("time", AxisUnit.TIME, log=True),
+        curves=_coloured(found, 1),
+        missing="" if found else "no stream succeeded",
+    )
+
+
+def first_panel(load: NamedLoad) -> Panel:
+    """Return the percentiles of the first event of the streams that ended in each interval."""
+    curves = [
+        curve
+        for word in ("p50", "p99")
+        for curve in _over_time([load], f"first {word}", partial(_interval_ns, f"first_ns_{word}"))
+    ]
+    known = _coloured(curves, 1)
+    return Panel(
+        title="First event over time",
+        x=PanelAxis("time [s]"),
+        y=PanelAxis("first event - intended start", AxisUnit.TIME, log=True),
+        curves=known,
+        missing="" if known else "no stream succeeded",
+    )
+
+
+def goodput_panel(load: NamedLoad) -> Panel:
+    """Return the streams per second that were intended, and those that were good; where nothing says
+    what is good, those that succeeded; and the tokens per second, if they are known."""
+    values: dict[str, Callable[[IntervalResult], float | None]] = {
+        "intended": partial(_per_s, "intended")
+    }
+    streams = load.result.streams
+    if streams is not None and streams.good is not None:
+        values["good"] = partial(_per_s, "good")
+    else:
+        values["succeeded"] = _succeeded_per_s
+    curves = [c for what, value in values.items() for c in _over_time([load], what, value)]
+    return Panel(
+        title="Good streams" if "good" in values else "Streams",
+        x=PanelAxis("time [s]"),
+        y=PanelAxis("streams per second", low=0),
+        curves=_coloured(curves, 1),
+        missing="" if curves else "the run has no interval",
+    )
+
+
+def timeline_panel(streams: StreamResult) -> Panel:
+    """Return a line for each of the first streams: from its intended start to its first event, and
+    from there to its end; of one that failed from its intended start to its end."""
+    order = sorted(streams.timeline, key=lambda one: one.intended_ns)
+    parts: dict[str, tuple[list[float], list[float | None]]] = {
+        "until its first event": ([], []),
+        "events": ([], []),
+        "failed": ([], []),
+    }
+    for row, one in enumerate(order, 1):
+        ends = {"failed": (one.intended_ns, one.end_ns)}
+        if one.result >= 0:
+            first_ns = one.end_ns if one.first_ns is None else one.first_ns
+            ends = {
+                "until its first event": (one.intended_ns, first_ns),
+                "events": (first_ns, one.end_ns),
+            }
+        for name, (begin_ns, end_ns) in ends.items():
+            x, y = parts[name]
+            x += (begin_ns / 1e9, end_ns / 1e9, end_ns / 1e9)
+            y += (row, row, None)
+    curves = [
+        PanelCurve(name, tuple(x), tuple(y), colour=at)
+        for at, (name, (x, y)) in enumerate(parts.items())
+        if x
+    ]
+    return Panel(
+        title=f"The first {plural(len(order), 'stream')}",
+        x=PanelAxis("time [s]"),
+        y=PanelAxis("stream", low=0, high=len(order) + 1),
+        curves=tuple(curves),
+        missing="" if curves else "no stream ended",
     )
 
 
@@ -215,8 +326,12 @@ def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...
 
 
 def _per_s(what: str, interval: IntervalResult) -> float:
-    operations: int = getattr(interval, what)
+    operations: int = getattr(interval, what) or 0
     return operations / interval.length_ns * 1e9
+
+
+def _succeeded_per_s(interval: IntervalResult) -> float:
+    return (interval.completed - interval.errors) / interval.length_ns * 1e9
 
 
 def _interval_ns(name: str, interval: IntervalResult) -> float | None:

@@ -59,6 +59,48 @@ CODES: dict[str, Code] = {
         says="{failed} of {operations:#operation} failed: [{number} x {error}][{names}]< ({share})>"
         + UNKNOWN,
     ),
+    "stream-cut": Code(
+        Severity.WARNING,
+        "Find what ends streams early: the server, a proxy or its time limit. Such streams failed, and count as slower "
+        "than all others.",
+        says="[; {cut} of {streams:#stream} ended without their end mark][; {failed} reported an error in an event]",
+    ),
+    "events-coalesced": Code(
+        Severity.NOTE,
+        "Look for what collects events before they arrive (a proxy that buffers, the server's own batches), or raise "
+        "--workers if reader-late is reported too. The first event and the time per token are not affected.",
+        says="{shared} of {events:#event} ({share}) arrived in one read with the one before: they have no gap",
+    ),
+    "reader-late": Code(
+        Severity.WARNING,
+        "Give the engine a CPU of its own (--cpu), more workers, or a lower rate. Arrivals are from the kernel's stamps "
+        "where it gives them (not with TLS): gaps may be of several events together.",
+        says="the p99 of how late events were read is {late}, more than {most} of {what} ({time})",
+    ),
+    "tokens-unknown": Code(
+        Severity.WARNING,
+        "Let the server report its usage (stream_options.include_usage): tokens, tpot and the length of prompts are known "
+        "from nothing else.",
+        says="of {streams:#stream} that succeeded, {unknown} reported no usage",
+    ),
+    "role-only-first": Code(
+        Severity.NOTE,
+        "Nothing, but compare with care: programs that count an event without content as the first token report the "
+        "smaller time.",
+        says="the first event of a stream has no content: its median is {event}, that of the first with content {first}",
+    ),
+    "prefix-cache-warm": Code(
+        Severity.NOTE,
+        "Expect slower first events of prompts that are new. Leave out --shared-prefix, or say with the result how much "
+        "was cached.",
+        says="{share} of the tokens of prompts came from the server's cache",
+    ),
+    "outputs-shorter": Code(
+        Severity.NOTE,
+        "Compare only loads with outputs of one length: shorter ones need less of a server. --ignore-eos asks for whole "
+        "ones, where the server can do so.",
+        says="{short} of {streams:#output} ({share}) ended before --output-tokens; the mean has {tokens:3} tokens",
+    ),
     "mix-differs": Code(
         Severity.SERIOUS,
         "Do not use the result: it is of another workload than its tables describe. If it is so "

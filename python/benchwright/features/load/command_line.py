@@ -25,6 +25,7 @@ from benchwright.core.hosts import HostsSettings
 from benchwright.features.load import parse as targets
 from benchwright.features.load.options import (
     BareOptions,
+    GoodOptions,
     HostOptions,
     LimitOptions,
     LoadOptions,
@@ -33,7 +34,7 @@ from benchwright.features.load.options import (
     TraceOptions,
 )
 from benchwright.features.load.plan import PreparedLoad
-from benchwright.features.load.request import LoadTarget, SchedulePart, filament_field
+from benchwright.features.load.request import LoadTarget, SchedulePart, StreamLimit, filament_field
 from benchwright.inputs.mistakes import Where, option_mistake
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, add_options, given, request_from
@@ -49,6 +50,7 @@ def add_options_of_load(parser: argparse.ArgumentParser, helps: Mapping[str, str
     # For --study: the programs of the server. A loopback target's are found by its port.
     add_options(parser, ServerOptions, "target")
     add_options(parser, LoadOptions, helps=helps)
+    add_options(parser, GoodOptions, RESULT)
     add_options(parser, LimitOptions, RESULT)
     add_options(parser, OutputOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)
@@ -65,11 +67,18 @@ def path_of(arguments: argparse.Namespace) -> str | None:
 
 
 def run_fields(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> dict[str, Any]:
-    """Return the fields of the request that the options set, and `limits` where they are given;
-    mistakes are in `wrong`."""
+    """Return the fields of the request that the options set, and `limits` and `good` where they are
+    given; mistakes are in `wrong`."""
     fields = _fields(LoadOptions, arguments, wrong)
-    limits = _limits(arguments, wrong)
-    return {**fields, "limits": limits} if limits else fields
+    lists = {"limits": _limits(arguments, wrong), "good": _good(arguments, wrong)}
+    return fields | {name: found for name, found in lists.items() if found}
+
+
+def _good(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> tuple[StreamLimit, ...]:
+    reader = OptionReader(request_from(GoodOptions, arguments))
+    limits = tuple(reader.values("good"))
+    wrong += reader.found
+    return limits
 
 
 def _limits(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> tuple[LoadLimit, ...]:
@@ -92,11 +101,21 @@ def check_limited(plan: PreparedLoad, arguments: argparse.Namespace) -> None:
     """Raise InputError for a limit of operations or of a metric that this load cannot have."""
     # Imported here: the help of a command needs no engine.
     from benchwright.features.load.engine import metric_names
+    from benchwright.features.load.limits import why_not_streamed
 
     kinds = plan.request.kinds
     known = [*targets.labels_of(plan.request.target), *kinds]
-    names = metric_names(kinds)
+    events = bool(plan.request.events)
+    names = metric_names(kinds, streams=events)
     wrong = [
+        option_mistake("--limit", why, hint, limit.text)
+        for limit in plan.limits
+        for why, hint in why_not_streamed(limit.criterion, plan.request)
+    ]
+    if plan.request.streams is not msgspec.UNSET and not events:
+        hint = "add --events sse, or --llm"
+        wrong.append(option_mistake("--good", "no answer is read as events", hint))
+    wrong += [
         option_mistake(
             "--limit",
             f"no operation of this load has the label {limit.of!r}",

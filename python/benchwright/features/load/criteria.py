@@ -18,7 +18,8 @@ import msgspec
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.criterion import Criterion
 from benchwright.core.quantity import parse_duration_ns, parse_share, parse_statistic
-from benchwright.features.load.types import LimitVerdict
+from benchwright.features.load.request import GOOD_LIMITS, StreamLimit
+from benchwright.features.load.types import GOOD_KEY, STREAM_TIMES, LimitVerdict
 
 CRITERION_FORMS = (
     "40ms",
@@ -27,11 +28,21 @@ CRITERION_FORMS = (
     "90% within 2s",
     "errors < 0.1%",
     "metric hits > 0.9",
+    "p95 first < 500ms",
+    "95% good",
 )
 """An example of each form, for messages."""
 
 _RESPONSE = re.compile(
     r"(?:(mean|median|p[0-9.]+)(?:\s+response)?|response)\s*(<=?|>=?)\s*(.+)", re.ASCII
+)
+_OF_STREAMS = "|".join(name.replace("_", " ") for name in STREAM_TIMES)
+_STREAMED = re.compile(
+    rf"(?:(mean|median|p[0-9.]+)\s+)?({_OF_STREAMS})\s*(<=?|>=?)\s*(.+)", re.ASCII
+)
+_GOOD = re.compile(r"([0-9.]+(?:\s*+%)?)\s+good", re.ASCII)
+_GOOD_LIMIT = re.compile(
+    rf"({'|'.join(name.replace('_', ' ') for name in GOOD_LIMITS)})\s*(<=?|>=?)\s*(.+)", re.ASCII
 )
 _WITHIN = re.compile(r"([0-9.]+(?:\s*+%)?)\s+within\s++(.+)", re.ASCII)
 _ERRORS = re.compile(r"(?:errors|error_ratio)\s*(<=?|>=?)\s*(.+)", re.ASCII)
@@ -46,16 +57,26 @@ _SYNONYMS = (
     ("latency|response[ _]time|time", "response"),
     ("error[ _-]?(?:rate|ratio|share)|error|failures", "errors"),
     ("in|under|below", "within"),
+    ("ttft|time to first token|first[ _]token", "first"),
+    ("itl|inter[- _]?token[ _]latency", "gap"),
+    ("goodput", "good"),
 )
 """Terms of other programs (as patterns), with our terms."""
-_RESERVED = re.compile(r"response_ms_\w+|within_\w+_share|error_ratio", re.ASCII)
+_RESERVED = re.compile(
+    rf"(?:response|{'|'.join(STREAM_TIMES)})_ms_\w+|within_\w+_share|{GOOD_KEY}|error_ratio",
+    re.ASCII,
+)
 
 
 def parse_criterion(text: str) -> Criterion:
     """Return a criterion from a text like one of `FORMS`; a bare time limits the mean."""
     bare = text.strip()
     if match := _RESPONSE.fullmatch(bare):
-        return _response(match[1] or "mean", match[2], match[3])
+        return _timed("response", match[1] or "mean", match[2], match[3])
+    if match := _STREAMED.fullmatch(bare):
+        return _timed(match[2].replace(" ", "_"), match[1] or "mean", match[3], match[4])
+    if match := _GOOD.fullmatch(bare):
+        return _good(match[1])
     if match := _WITHIN.fullmatch(bare):
         return _within(match[1], match[2])
     if match := _ERRORS.fullmatch(bare):
@@ -63,7 +84,7 @@ def parse_criterion(text: str) -> Criterion:
     if match := _METRIC.fullmatch(bare):
         return _metric(match[1], match[2], match[3])
     if bare[:1].isdigit() and " " not in bare:
-        return _response("mean", "<", bare)
+        return _timed("response", "mean", "<", bare)
     if (meant := _with_standard_words(bare)) != bare and _is_criterion(meant):
         raise ValueError(f"{text!r} is not a criterion: did you mean {meant!r}?")
     raise ValueError(f"{text!r} is not a criterion; must be one of: {'; '.join(CRITERION_FORMS)}")
@@ -109,6 +130,8 @@ def parse_limit(text: str) -> LoadLimit:
     ValueError."""
     bare, word, of = text.strip().partition(" of ")
     criterion = parse_criterion(bare)
+    if word and stream_value(criterion) is not None:
+        raise ValueError(f"{text!r}: the times of streams are known of all operations together")
     if word and criterion.statistic == "metric":
         raise ValueError(f"{text!r}: the name of a metric says what it is of")
     if word and not of.strip():
@@ -134,6 +157,15 @@ def exit_status(verdicts: Sequence[LimitVerdict]) -> int:
     return 3 if GateOutcome.UNDECIDED in outcomes else 0
 
 
+def stream_value(criterion: Criterion) -> str | None:
+    """Return which value of streams a criterion limits: one of STREAM_TIMES, or GOOD_KEY; None: it
+    is of whole operations."""
+    if criterion.key == GOOD_KEY:
+        return GOOD_KEY
+    name, is_time, _ = criterion.key.partition("_ms_")
+    return name if is_time and name in STREAM_TIMES else None
+
+
 def within_ns(criterion: Criterion) -> int | None:
     """Return the time limit of a criterion such as `90% within 2s` [ns]; None if the
     criterion is of another kind."""
@@ -141,19 +173,38 @@ def within_ns(criterion: Criterion) -> int | None:
     return parse_duration_ns(match[1]) if match else None
 
 
-def percentile_key(share: float) -> str:
-    """Return the key of a percentile of the response time: `response_ms_p99_9`."""
-    return f"response_ms_p{100 * share:.10g}".replace(".", "_")
+def percentile_key(share: float, of: str = "response") -> str:
+    """Return the key of a percentile of the response time, or of another: `response_ms_p99_9`."""
+    return f"{of}_ms_p{100 * share:.10g}".replace(".", "_")
 
 
-def _response(statistic: str, sign: str, limit: str) -> Criterion:
-    _below(sign, "a response time")
+def _timed(of: str, statistic: str, sign: str, limit: str) -> Criterion:
+    """Return the criterion of a statistic of the response time, or of a time of streams."""
+    _below(sign, "a response time" if of == "response" else f"a time such as {of!r}")
     share = parse_statistic(statistic)
     limit_ms = _some_ns(limit) / 1e6
     if share is None:
-        return Criterion("response_ms_mean", limit_ms)
-    key = percentile_key(share)
-    return Criterion(key, limit_ms, statistic="percentile", share=share)
+        return Criterion(f"{of}_ms_mean", limit_ms)
+    return Criterion(percentile_key(share, of), limit_ms, statistic="percentile", share=share)
+
+
+def _good(share: str) -> Criterion:
+    return Criterion(GOOD_KEY, parse_share(share), unit="", better="higher", statistic="share")
+
+
+def parse_good(text: str) -> StreamLimit:
+    """Return a limit that each good stream meets, such as `first < 500ms`. Raises ValueError."""
+    match = _GOOD_LIMIT.fullmatch(text.strip())
+    if match is None:
+        meant = _with_standard_words(text.strip())
+        if _GOOD_LIMIT.fullmatch(meant):
+            raise ValueError(f"{text!r} is not a limit of a stream: did you mean {meant!r}?")
+        names = ", ".join(name.replace("_", " ") for name in GOOD_LIMITS)
+        raise ValueError(
+            f"{text!r} is not a limit of a stream, such as 'first < 500ms'; it can be of {names}"
+        )
+    _below(match[2], "a time of a stream")
+    return StreamLimit(match[1].replace(" ", "_"), _some_ns(match[3]))
 
 
 def _within(share: str, limit: str) -> Criterion:

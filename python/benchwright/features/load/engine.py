@@ -21,11 +21,17 @@ from benchwright.core.results import Finding
 from benchwright.features.load.request import (
     NO_POSITIONS,
     CaptureRequest,
+    EnvironmentValue,
     InputPositions,
+    LineValue,
     LoadRequest,
+    LoadTarget,
+    SeveralTarget,
+    Value,
     position_of,
 )
 from benchwright.features.load.response_times import response_times
+from benchwright.features.load.streams import STREAM_METRICS, stream_metrics
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
@@ -45,6 +51,7 @@ from benchwright.watch.observer import end_child
 
 SCHEMA = "load/1"
 ResultT = TypeVar("ResultT")
+TargetT = TypeVar("TargetT", bound=LoadTarget)
 
 
 class EngineAnswer(msgspec.Struct, Generic[ResultT], frozen=True):
@@ -373,7 +380,7 @@ def conversation(request: msgspec.Struct, prefix: Sequence[str] = ()) -> Iterato
     try:
         with stop_signals(engine.pass_on):
             # If the engine ended at once, its exit status shows why: see `died`.
-            engine.send(msgspec.json.encode(request))
+            engine.send(encoded(request))
             if not (isinstance(request, LoadRequest) and request.wait_for_start is True):
                 engine.end_input()
             yield engine
@@ -381,6 +388,45 @@ def conversation(request: msgspec.Struct, prefix: Sequence[str] = ()) -> Iterato
                 process.wait(_PATIENCE_S)
     finally:
         end_child(process)
+
+
+def encoded(request: msgspec.Struct) -> bytes:
+    """Return a request as an engine gets it, with the values of environment variables that it names.
+
+    Decision: they are added here, and nowhere else: what a study stores and a page shows has the
+    names alone, and an engine gets its request on stdin, which no other user sees. Raises BenchError
+    for a variable without a usable value.
+    """
+    if isinstance(request, LoadRequest):
+        request = msgspec.structs.replace(request, target=_with_secrets(request.target))
+    return msgspec.json.encode(request)
+
+
+def _with_secrets(target: TargetT) -> TargetT:
+    if isinstance(target, SeveralTarget):
+        each = (
+            msgspec.structs.replace(one, target=_with_secrets(one.target)) for one in target.targets
+        )
+        return msgspec.structs.replace(target, targets=tuple(each))
+    values: dict[str, Value] = getattr(target, "values", {})
+    found: dict[str, Value] = {
+        name: LineValue(lines=(_secret(one.variable),))
+        for name, one in values.items()
+        if isinstance(one, EnvironmentValue)
+    }
+    return msgspec.structs.replace(target, values=values | found) if found else target
+
+
+def _secret(variable: str) -> str:
+    value = os.environ.get(variable, "")
+    if value and value.isascii() and value.isprintable():
+        return value
+    why = "has a value that no header can have" if value else "is not set"
+    raise BenchError(
+        "no-secret",
+        f"the environment variable {variable} {why}",
+        "set it to one line of printable characters",
+    )
 
 
 # -- Requests with one answer ------------------------------------------------------------
@@ -472,11 +518,12 @@ _COUNTS = ("completed", "errors", "dropped", "skipped", "held", "waiting", "unfi
 """Counts that are metrics; `--json` has all counts."""
 
 
-def metric_names(kinds: Sequence[str] = ALL_KINDS) -> list[str]:
+def metric_names(kinds: Sequence[str] = ALL_KINDS, *, streams: bool = False) -> list[str]:
     """Return the names of the metrics that a load with these kinds of operations may have, those of
-    all its operations first."""
+    all its operations first; `streams`: answers are read as events."""
     names = [*_RATES, *_COUNTS, "lateness_ns_p99", "bytes_per_s"]
     names += [f"{time}_{name}" for time, those in _ALL.items() for name in those]
+    names += STREAM_METRICS if streams else ()
     each = [f"{time}_{name}" for time, those in _EACH.items() for name in those]
     of_kind = ("rate_per_s", "bytes_per_s", *each)
     return names + [f"{kind}_{name}" for kind in kinds for name in of_kind]
@@ -497,6 +544,7 @@ def load_metrics(result: EngineResult) -> dict[str, float]:
             is_response = field == "response_ns"
             times = response_times(result, kind) if is_response else getattr(one, field)
             found |= _named(f"{prefix}{field}", times, names)
+    found |= stream_metrics(result)
     return {name: float(v) for name, v in found.items() if v is not None}
 
 

@@ -14,16 +14,19 @@ others, "Open versus closed" (NSDI '06), on what a closed view omits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np, npt
-from benchwright.features.load.criteria import within_ns
+from benchwright.features.load.criteria import stream_value, within_ns
 from benchwright.features.load.plan import LoadSeries
 from benchwright.features.load.response_times import Histogram, decode_histogram, times_histogram
+from benchwright.features.load.streams import Share, failed_streams
 from benchwright.features.load.types import (
+    GOOD_KEY,
+    STREAM_TIMES,
     EngineResult,
     IntervalResult,
     TimeDistribution,
@@ -31,6 +34,16 @@ from benchwright.features.load.types import (
 )
 
 MEAN = "response_ms_mean"
+
+
+class StreamCounts(msgspec.Struct, frozen=True):
+    """Counts of one time of the streams of a load."""
+
+    failed: int
+    """Streams that never started, or ended without one: they count as slower than all."""
+    histogram: Histogram
+    """Of the others [ns]."""
+    mean_ms: float | None = None
 
 
 class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +68,10 @@ class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Mean response time of the operations that were answered."""
     histogram: Histogram
     """Response times of the operations that were answered [ns]."""
+    streams: dict[str, StreamCounts] = {}
+    """Of operations whose answers were read as events, by the time; some or all may be unknown."""
+    good: Share | None = None
+    """Good streams, of those that ended; None: unknown."""
 
 
 def load_values(tally: OperationCounts, criteria: Iterable[Criterion]) -> dict[str, float]:
@@ -66,6 +83,14 @@ def load_values(tally: OperationCounts, criteria: Iterable[Criterion]) -> dict[s
 
 def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
     """Return a criterion's value; None if the load has none."""
+    of = stream_value(criterion)
+    if of == GOOD_KEY:
+        return _good_share(tally)
+    if of is not None:
+        streams = tally.streams.get(of)
+        if streams is None:
+            return None
+        tally = _counts_of_time(tally, streams)
     match criterion.statistic:
         case "mean":
             return _mean_ms(tally)
@@ -78,6 +103,24 @@ def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
         case "ratio":
             return _error_ratio(tally)
     return None
+
+
+def _counts_of_time(tally: OperationCounts, streams: StreamCounts) -> OperationCounts:
+    """Return the counts of operations with a time of their streams in place of the response."""
+    return msgspec.structs.replace(
+        tally,
+        answered=streams.histogram.total,
+        failed=streams.failed,
+        mean_ms=streams.mean_ms,
+        histogram=streams.histogram,
+    )
+
+
+def _good_share(tally: OperationCounts) -> float | None:
+    if tally.good is None:
+        return None
+    whole = tally.good.whole + tally.lost
+    return tally.good.some / whole if whole else None
 
 
 def _mean_ms(tally: OperationCounts) -> float | None:
@@ -162,7 +205,34 @@ def counts_of(result: EngineResult, lasted_s: float, patience_s: float) -> Opera
         open_for_s=open_for_s,
         mean_ms=None if response.mean is None else response.mean / 1e6,
         histogram=whole_histogram(response),
+        streams=_stream_counts(result, counts.dropped + counts.skipped),
+        good=_good_counts(result, counts.dropped + counts.skipped),
     )
+
+
+def _stream_counts(
+    result: EngineResult, not_started: int, *, of_target: bool = False
+) -> dict[str, StreamCounts]:
+    """Return the counts of each time of streams; `of_target`: without the generator's lateness,
+    which is known where no operation waited for a free place."""
+    streams = result.streams
+    if streams is None:
+        return {}
+    found = {}
+    for name in STREAM_TIMES:
+        served = of_target and name == "first" and not result.counts.held
+        times = streams.first_service_ns if served else streams.times(name)
+        mean_ms = None if times.mean is None else times.mean / 1e6
+        failed = failed_streams(streams, name) + not_started
+        found[name] = StreamCounts(failed, whole_histogram(times), mean_ms)
+    return found
+
+
+def _good_counts(result: EngineResult, not_started: int) -> Share | None:
+    streams = result.streams
+    if streams is None or streams.good is None:
+        return None
+    return Share(streams.good, streams.operations + not_started)
 
 
 def target_counts(tally: OperationCounts, result: EngineResult) -> OperationCounts | None:
@@ -176,12 +246,20 @@ def target_counts(tally: OperationCounts, result: EngineResult) -> OperationCoun
         failed=tally.failed - result.counts.skipped,
         mean_ms=None if times.mean is None else times.mean / 1e6,
         histogram=whole_histogram(times),
+        streams=_stream_counts(result, result.counts.dropped, of_target=True),
+        good=_good_counts(result, result.counts.dropped),
     )
 
 
 def whole_histogram(times: TimeDistribution) -> Histogram:
     """Return the histogram of times; an empty one where there is none."""
     return times_histogram(times) or merged([])
+
+
+def _has_series(criterion: Criterion) -> bool:
+    """Return whether intervals have a value for a criterion: of streams the first event, and good
+    ones."""
+    return stream_value(criterion) in (None, "first", GOOD_KEY)
 
 
 class _GrowingSeries:
@@ -194,6 +272,7 @@ class _GrowingSeries:
         self._at_s: list[float] = []
         self._width_s = 1.0
         self._answered: list[int] = []
+        self._wanted = {key: one for key, one in self._wanted.items() if _has_series(one)}
         self._columns: dict[str, list[float]] = {key: [] for key in self._wanted}
 
     def add(self, interval: IntervalResult) -> OperationCounts:
@@ -246,6 +325,8 @@ class RunningLoad:
             open=interval.in_flight + interval.waiting,
             mean_ms=total_ms / answered if answered else None,
             histogram=merged([before.histogram, tally.histogram]),
+            streams=_streams_together(before.streams, tally.streams),
+            good=_together(before.good, tally.good),
         )
 
     def counts(self, rate: float) -> OperationCounts:
@@ -255,6 +336,23 @@ class RunningLoad:
     def series(self) -> LoadSeries:
         """Return the values of each interval; an interval has the operations that ended in it."""
         return self._series.series()
+
+
+def _streams_together(*each: Mapping[str, StreamCounts]) -> dict[str, StreamCounts]:
+    """Return the counts of several parts of a load together."""
+    found = {}
+    for name in dict.fromkeys(name for streams in each for name in streams):
+        parts = [streams[name] for streams in each if name in streams]
+        failed = sum(part.failed for part in parts)
+        found[name] = _stream_counts_of(failed, merged([part.histogram for part in parts]))
+    return found
+
+
+def _together(*shares: Share | None) -> Share | None:
+    known = [share for share in shares if share is not None]
+    if not known:
+        return None
+    return Share(sum(one.some for one in known), sum(one.whole for one in known))
 
 
 def load_series(intervals: Iterable[IntervalResult], criteria: Iterable[Criterion]) -> LoadSeries:
@@ -280,7 +378,28 @@ def _counts_of_interval(interval_result: IntervalResult) -> OperationCounts:
         failed=interval_result.errors + interval_result.dropped,
         mean_ms=None if mean_ns is None else mean_ns / 1e6,
         histogram=histogram_of(interval_result),
+        streams=_streams_of_interval(interval_result),
+        good=None
+        if interval_result.good is None
+        else Share(interval_result.good, interval_result.completed),
     )
+
+
+def _streams_of_interval(interval: IntervalResult) -> dict[str, StreamCounts]:
+    """Return the counts of the first events of an interval; nothing where they are unknown."""
+    if interval.first_hdr is None:
+        return {}
+    histogram = decode_histogram(interval.first_hdr)
+    return {"first": _stream_counts_of(interval.errors + interval.dropped, histogram)}
+
+
+def _stream_counts_of(failed: int, histogram: Histogram) -> StreamCounts:
+    """Return counts with the mean of a histogram, known to half a bucket."""
+    mean_ms = None
+    if histogram.total:
+        middles = (histogram.low + histogram.high) / 2
+        mean_ms = float(np.average(middles, weights=histogram.count)) / 1e6
+    return StreamCounts(failed, histogram, mean_ms)
 
 
 def histogram_of(interval: IntervalResult) -> Histogram:

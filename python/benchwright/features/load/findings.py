@@ -11,6 +11,7 @@ from benchwright.features.load.file_set import FALSE_ALARMS_OF_A_TRIAL, file_set
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.steady import response_change
+from benchwright.features.load.stream_findings import stream_findings
 from benchwright.features.load.types import (
     EngineResult,
     IntervalResult,
@@ -106,14 +107,18 @@ def load_findings(
     subject: str,
     warm_up_ns: int = 0,
     traces: Sequence[Trace] = (),
+    *,
+    of_models: bool = False,
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first; its measured part begins after
     `warm_up_ns`. `traces` are those of its request, in the same order; without them, each is read
-    whole."""
+    whole. `of_models`: its streams are answers of language models."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject, warm_up_ns))
     for trace, asked in zip_longest(result.traces, traces[: len(result.traces)]):
         found += _trace_in_load(trace, asked, subject)
+    if result.streams is not None:
+        found += stream_findings(result.streams, subject, of_models=of_models)
     return tuple(sorted(found, key=lambda one: order.index(one.severity)))
 
 

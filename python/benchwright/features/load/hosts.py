@@ -48,6 +48,7 @@ from benchwright.features.load.engine import (
     LoadReady,
     ask_engine,
     decode_line,
+    encoded,
     error_of,
     read_lines,
 )
@@ -576,7 +577,7 @@ class _Engines:
         try:
             for host, part in zip(self._hosts, self._parts, strict=True):
                 self.each.append(_EngineThere(host))
-                self.each[-1].send(msgspec.json.encode(part))
+                self.each[-1].send(encoded(part))
         except BaseException:
             self.__exit__()
             raise

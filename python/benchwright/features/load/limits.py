@@ -13,15 +13,15 @@ an error as `errors < 0.1%`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from benchwright.core.comparison import GateOutcome
-from benchwright.core.criterion import Criterion
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.text import duration_ns_text, number_text, part_text, percent_text, plural
-from benchwright.features.load.criteria import LoadLimit, within_ns
+from benchwright.features.load.criteria import LoadLimit, stream_value, within_ns
 from benchwright.features.load.engine import load_metrics
 from benchwright.features.load.engine_values import (
     OperationCounts,
@@ -29,9 +29,17 @@ from benchwright.features.load.engine_values import (
     load_value,
     whole_histogram,
 )
+from benchwright.features.load.request import LoadRequest
 from benchwright.features.load.response_times import Histogram
 from benchwright.features.load.steady import response_change
-from benchwright.features.load.types import EngineResult, KindResult, LimitVerdict, TimeDistribution
+from benchwright.features.load.streams import failed_streams, good_streams
+from benchwright.features.load.types import (
+    GOOD_KEY,
+    EngineResult,
+    KindResult,
+    LimitVerdict,
+    TimeDistribution,
+)
 from benchwright.stats.special import binomial_cdf
 
 ERROR = 0.05
@@ -40,6 +48,18 @@ _SIGMAS = 1.96
 """Standard errors of a mean within which it is not told from its limit."""
 _FEWEST_INTERVALS = 5
 """From this number of intervals on, their means show how much a mean varies."""
+
+
+def why_not_streamed(criterion: Criterion, request: LoadRequest) -> Iterator[tuple[str, str]]:
+    """Yield why a load cannot have the value of streams that a criterion limits, and a hint."""
+    of = stream_value(criterion)
+    if of is not None and not request.events:
+        yield (
+            f"{criterion_name(criterion)}: no answer is read as events",
+            "add --events sse, or --llm",
+        )
+    elif of == GOOD_KEY and request.streams is msgspec.UNSET:
+        yield "nothing says what a good stream is", "add --good, such as --good 'first < 500ms'"
 
 
 def judged(
@@ -68,8 +88,14 @@ def _judged(limit: LoadLimit, result: EngineResult) -> LimitVerdict:
     criterion = limit.criterion
     if criterion.statistic == "metric":
         answer = _of_metric(criterion, result)
+    elif (of := stream_value(criterion)) is not None and result.streams is None:
+        answer = _Answer(GateOutcome.UNDECIDED, "no answer was read as events")
+    elif of == GOOD_KEY:
+        answer = _of_good(criterion, result)
     else:
         group = _Operations(result, limit.of)
+        if of is not None:
+            group, criterion = _Streams(result, of), _in_place_of_response(criterion)
         if not group.whole:
             answer = _Answer(GateOutcome.UNDECIDED, "no operation")
         elif criterion.statistic == "mean":
@@ -107,9 +133,13 @@ class _Operations:
         self.target_ns = kind.target_response_ns or kind.response_ns
         self.response = whole_histogram(kind.response_ns)
         self.target = whole_histogram(self.target_ns)
+        self.what, self.noun = "", "operation"
+        self.intervals = result.intervals if self.is_all else ()
+        """Those whose mean responses show how much a mean varies."""
 
     @property
     def whole(self) -> int:
+        """How many there are, those without a value included."""
         return self.answered + self.errors + self.least_lost
 
     def value(self, criterion: Criterion) -> float | None:
@@ -172,17 +202,21 @@ def _of_share(criterion: Criterion, group: _Operations) -> _Answer:
     least, n_least = failed + group.least_lost, group.whole
     n_most = group.answered + group.errors + group.most_lost
     value = group.value(criterion)
-    shown = _shown(criterion, value, least, n_least, lost=group.least_lost)
+    shown = _shown(criterion, value, least, n_least, lost=group.least_lost, what=group.what)
     if _is_less(failed + group.most_lost, n_most, allowed):
         return _Answer(GateOutcome.PASSED, shown, value)
     if not _is_more(least, n_least, allowed):
         return _Answer(
-            GateOutcome.UNDECIDED, f"{shown}; {_too_few(least, n_least, allowed)}", value
+            GateOutcome.UNDECIDED,
+            f"{shown}; {_too_few(least, n_least, allowed, group.noun)}",
+            value,
         )
     over = 0 if limit_ns is None else _above(group.target, limit_ns)
     by_target = group.errors + group.least_lost - group.skipped + over
     if not _is_more(by_target, n_least, allowed):
-        target = _shown(criterion, group.target_value(criterion), by_target, n_least)
+        target = _shown(
+            criterion, group.target_value(criterion), by_target, n_least, what=group.what
+        )
         why = f"without the generator's lateness {target}: {group.lateness_text}"
         return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
     return _Answer(GateOutcome.FAILED, shown, value)
@@ -219,20 +253,22 @@ def _is_more(k: int, n: int, allowed: float) -> bool:
     return k > allowed * n and 1 - binomial_cdf(k - 1, n, allowed) <= ERROR
 
 
-def _too_few(k: int, n: int, allowed: float) -> str:
+def _too_few(k: int, n: int, allowed: float, noun: str) -> str:
     if k == 0 and 0 < allowed < 1:
         enough = math.ceil(math.log(ERROR) / math.log1p(-allowed))
-        return f"{plural(n, 'operation')} cannot show {percent_text(allowed)}: {enough:,} can"
-    return (
-        f"{part_text(k, n)} exceed it, too close to {percent_text(allowed)} for so few operations"
-    )
+        return f"{plural(n, noun)} cannot show {percent_text(allowed)}: {enough:,} can"
+    part = f"{k:,} of {n:,} {noun}s ({percent_text(k / n)})"
+    return f"{part} exceed it, too close to {percent_text(allowed)} for so few {noun}s"
 
 
-def _shown(criterion: Criterion, value: float | None, k: int, n: int, lost: int = 0) -> str:
+def _shown(
+    criterion: Criterion, value: float | None, k: int, n: int, lost: int = 0, what: str = ""
+) -> str:
     """Return the value of a criterion as text: `p99 12.4 ms`, `99.2 % within 2 s`, `3 of 5,000
-    failed (0.06 %)`; `lost`: how many of the k never started or did not end."""
+    failed (0.06 %)`; `lost`: how many of the k never started or did not end; `what`: the time of a percentile that
+    is not of responses, such as ` first`."""
     if criterion.statistic == "percentile":
-        name = f"p{100 * (criterion.share or 0):.10g}"
+        name = f"p{100 * (criterion.share or 0):.10g}{what}"
         if value is None or not math.isfinite(value):
             return f"{name} unknown: {part_text(k, n)} failed or took longer than the limit"
         return f"{name} {duration_ns_text(round(1e6 * value))}"
@@ -243,14 +279,60 @@ def _shown(criterion: Criterion, value: float | None, k: int, n: int, lost: int 
     return f"{k:,} of {n:,} {how} ({percent_text(k / n)})"
 
 
+def _in_place_of_response(criterion: Criterion) -> Criterion:
+    """Return the criterion of responses with the limit of one of a time of streams."""
+    return msgspec.structs.replace(criterion, key="response_ms")
+
+
+class _Streams(_Operations):
+    """The streams of a load, with one of their times in place of the response.
+
+    The generator's lateness is known of the first event alone, and only where no operation waited
+    for a free place.
+    """
+
+    def __init__(self, result: EngineResult, name: str) -> None:
+        super().__init__(result, "")
+        streams = result.streams
+        assert streams is not None, "the load has streams"
+        times = streams.times(name)
+        served = name == "first" and not result.counts.held
+        self.kind = msgspec.structs.replace(self.kind, response_ns=times)
+        self.errors, self.answered = failed_streams(streams, name), times.count
+        self.target_ns = streams.first_service_ns if served else times
+        self.response = whole_histogram(times)
+        self.target = whole_histogram(self.target_ns)
+        self.what = f" {name.replace('_', ' ')}"
+        self.noun = "gap" if name == "gap" else "stream"
+        self.intervals = ()
+
+
+def _of_good(criterion: Criterion, result: EngineResult) -> _Answer:
+    """Return the answer on the share of good streams."""
+    good = good_streams(result)
+    if good is None or not good.whole:
+        why = "no stream" if good is not None else "nothing says what a good stream is"
+        return _Answer(GateOutcome.UNDECIDED, why)
+    bad, allowed = good.whole - good.some, 1 - criterion.limit
+    value = good.some / good.whole
+    shown = f"{good.some:,} of {good.whole:,} are good ({percent_text(value)})"
+    if _is_less(bad, good.whole, allowed):
+        return _Answer(GateOutcome.PASSED, shown, value)
+    if _is_more(bad, good.whole, allowed):
+        return _Answer(GateOutcome.FAILED, shown, value)
+    why = _too_few(bad, good.whole, allowed, "stream")
+    return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
+
+
 # -- means -------------------------------------------------------------------------------
 
 
 def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
     value = group.value(criterion)
     if value is None:
-        return _Answer(GateOutcome.UNDECIDED, "no operation has a response time")
-    shown = f"mean {duration_ns_text(round(1e6 * value))}"
+        why = f"no {group.noun} has a{group.what or ' response time'}"
+        return _Answer(GateOutcome.UNDECIDED, why)
+    shown = f"mean{group.what} {duration_ns_text(round(1e6 * value))}"
     error_ms = _standard_error_ms(group)
     if abs(value - criterion.limit) <= _SIGMAS * error_ms:
         margin = duration_ns_text(round(1e6 * _SIGMAS * error_ms), 2)
@@ -259,7 +341,9 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
     if criterion.holds(value):
         lost = group.errors + group.most_lost
         if lost:
-            shown += f"; {plural(lost, 'operation')} without a response not included"
+            shown += (
+                f"; {plural(lost, group.noun)} without a{group.what or ' response'} not included"
+            )
         return _Answer(GateOutcome.PASSED, shown, value)
     of_target = group.target_value(criterion)
     if of_target is not None and criterion.holds(of_target):
@@ -278,10 +362,10 @@ def _standard_error_ms(group: _Operations) -> float:
         alone = times.sd / 1e6 / math.sqrt(times.count)
     means = [
         (interval.completed - interval.errors, interval.response_ns_mean)
-        for interval in group.result.intervals
+        for interval in group.intervals
         if interval.response_ns_mean is not None and interval.completed > interval.errors
     ]
-    if not group.is_all or len(means) < _FEWEST_INTERVALS:
+    if len(means) < _FEWEST_INTERVALS:
         return alone
     whole = sum(n for n, _ in means)
     mean = sum(n * value for n, value in means) / whole

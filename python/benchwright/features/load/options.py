@@ -259,6 +259,99 @@ class TargetOptions(msgspec.Struct, frozen=True):
             default="30s; of a UDP server 1s",
         ),
     ] = None
+    events: Annotated[
+        Text,
+        _target(
+            "read the answers of an HTTP server as events, which arrive one by one: Server-Sent "
+            "Events, lines, or chunks of the transfer",
+            "sse|lines|chunks",
+            choice("events", *r.EVENT_FORMATS),
+            "events",
+            default="sse, if --llm or one of the next three is given",
+        ),
+    ] = None
+    end_mark: Annotated[
+        Text,
+        _target(
+            "data of the event that ends a stream; a stream without it fails as cut",
+            "TEXT",
+            words.end_mark,
+            "end_mark",
+            default="none: a stream ends with its answer",
+        ),
+    ] = None
+    first_timeout: Annotated[
+        Text,
+        _target(
+            "time limit of the first event of a stream, from the start of its operation",
+            "5s",
+            words.some_ns,
+            "first_timeout_ns",
+            default="none",
+        ),
+    ] = None
+    gap_timeout: Annotated[
+        Text,
+        _target(
+            "time limit from one event of a stream to the next",
+            "1s",
+            words.some_ns,
+            "gap_timeout_ns",
+            default="none",
+        ),
+    ] = None
+    llm: Annotated[
+        Text,
+        _target(
+            "requests to a language model: the OpenAI API's chat, completions or responses, whose "
+            "answers are read as events",
+            "|".join(r.MEANINGS),
+            choice("llm", *r.MEANINGS),
+            "llm",
+        ),
+    ] = None
+    model: Annotated[
+        Text, _target("name of the model of --llm", "NAME", words.model_name, "model")
+    ] = None
+    prompt_words: Annotated[
+        Text,
+        _target(
+            "words of each prompt of --llm, or a distribution; how many tokens they are, the "
+            "server reports",
+            "512",
+            words.count_distribution,
+            "prompt_words",
+            default="256",
+        ),
+    ] = None
+    output_tokens: Annotated[
+        Text,
+        _target(
+            "most tokens of each answer of --llm, or a distribution",
+            "128",
+            words.count_distribution,
+            "output_tokens",
+            default="128",
+        ),
+    ] = None
+    shared_prefix: Annotated[
+        Text,
+        _target(
+            "words that all prompts of --llm begin with; without it each begins with others, so "
+            "that no server has it in its cache",
+            "N",
+            words.some,
+            "shared_prefix",
+            default="none",
+        ),
+    ] = None
+    ignore_eos: Annotated[
+        bool,
+        _target(
+            "ask the server of --llm for as many tokens as --output-tokens says, where it can do so",
+            field="ignore_eos",
+        ),
+    ] = False
     ca: Annotated[
         Text,
         _target(
@@ -578,6 +671,29 @@ class LoadOptions(msgspec.Struct, frozen=True):
             key=True,
         ),
     ] = None
+
+
+def _good(text: str) -> r.StreamLimit:
+    # Imported here: few loads have streams.
+    from benchwright.features.load.criteria import parse_good
+
+    return parse_good(text)
+
+
+class GoodOptions(msgspec.Struct, frozen=True):
+    """What a good stream is: the limits that it meets."""
+
+    good: Annotated[
+        tuple[str, ...],
+        Option(
+            "limit that each good stream meets, such as 'first < 500ms', 'gap < 100ms' or "
+            "'tpot < 50ms'; repeatable",
+            "LIMIT",
+            _good,
+            group="result",
+            no_default="it is for answers that are read as events",
+        ),
+    ] = ()
 
 
 def _limit(text: str) -> LoadLimit:

@@ -14,6 +14,7 @@ from benchwright.features.load.chart import (
     issue_error_panel,
     quantities_panel,
     rate_panel,
+    stream_panels,
 )
 from benchwright.features.load.report import (
     LoadReport,
@@ -24,6 +25,7 @@ from benchwright.features.load.report import (
     succeeded_text,
 )
 from benchwright.features.load.response_times import response_times
+from benchwright.features.load.streams import good_streams, stream_times
 from benchwright.features.load.types import EngineResult
 from benchwright.features.load.view import load_tables
 from benchwright.findings.result import TestResult
@@ -78,7 +80,31 @@ def load_tiles(load: ShownLoad) -> Iterator[Tile]:
             number_of(f"{load.id}.{what[:5].lower()}.tile", value, scale_of([value], "s")),
             f"of {plural(times.count, 'operation')}",
         )
+    yield from _stream_tiles(load)
     yield Tile("Errors", count_number(f"{load.id}.errors.tile", result.counts.errors, link=link))
+
+
+def _stream_tiles(load: ShownLoad) -> Iterator[Tile]:
+    """Yield the figures of streams; none without them."""
+    result, streams = load.result, load.result.streams
+    if streams is None:
+        return
+    for name in ("first", "tpot"):
+        times = stream_times(result, name)
+        if times.count:
+            value = None if times.p99 is None else times.p99 / 1e9
+            yield Tile(
+                f"{name[:1].upper()}{name[1:]} p99",
+                number_of(f"{load.id}.{name}.tile", value, scale_of([value], "s")),
+                f"of {plural(times.count, 'stream')}",
+            )
+    if streams.with_tokens and (rate := streams.tokens_per_s) is not None:
+        scale = scale_of([rate], "/s")
+        yield Tile("Tokens", number_of(f"{load.id}.tokens.tile", rate, scale))
+    good = good_streams(result)
+    if good is not None and good.whole:
+        share = number_of(f"{load.id}.good.tile", 100 * good.some / good.whole, scale_of([1], "%"))
+        yield Tile("Good", share, f"{good.some:,} of {plural(good.whole, 'stream')}")
 
 
 def load_responses(tests: Sequence[TestResult]) -> PlotGroup | None:
@@ -139,6 +165,21 @@ def _blocks(load: ShownLoad) -> Iterator[Block]:
         "time, the generator caused most of it. Operations without a response count as slower than "
         "all others: the response has no percentile among them.",
     )
+    if load.result.streams is not None:
+        times, course, good, timeline = stream_panels(named)
+        yield Picture(
+            id=f"{load.id}.streams",
+            title="Streams",
+            sheet=Sheet("", (times, course)),
+            reading="If the first event becomes slower with time, requests wait before the server begins "
+            "with them. A stream that failed or was cut counts as slower than all others.",
+        )
+        yield Picture(
+            id=f"{load.id}.timeline",
+            title="Streams in time",
+            sheet=Sheet("", (timeline, good)),
+            reading="Each line is a stream, from its intended start over its first event to its end.",
+        )
     yield Picture(
         id=f"{load.id}.rates",
         title="Rates and the generator's error",

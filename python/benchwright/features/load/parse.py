@@ -22,8 +22,10 @@ from benchwright.core.untrusted import open_regular
 from benchwright.features.load import workload as w
 from benchwright.features.load.request import (
     DirTarget,
+    Events,
     FileTarget,
     HttpTarget,
+    LanguageModel,
     LoadTarget,
     NfsTarget,
     NullTarget,
@@ -286,6 +288,8 @@ time_distribution: ParseText = partial(parse_distribution, parse=duration_ns)
 """A distribution of durations [ns]."""
 size_distribution: ParseText = partial(parse_distribution, parse=operation_bytes)
 """A distribution of the sizes of operations [bytes]."""
+count_distribution: ParseText = partial(parse_distribution, parse=some)
+"""A distribution of counts."""
 
 ARRIVALS: Forms = {
     "constant": Form((), w.ConstantArrival),
@@ -376,6 +380,10 @@ _DIRECTORY = "dir:"
 POSTGRES_PORT = 5432
 _HTTP_PORTS = {"http": 80, "https": 443}
 _TLS: tuple[str, ...] = Tls.__struct_fields__
+_NESTED: dict[str, type[msgspec.Struct]] = {"events": Events, "language_model": LanguageModel}
+"""Members of an HTTP target whose fields are options of it."""
+EVENT_OPTIONS = frozenset(name for kind in _NESTED.values() for name in kind.__struct_fields__)
+"""Options of a target whose answers are read as events."""
 _REDIS_PORT = 6379
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
 
@@ -668,6 +676,26 @@ def _with_commands(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any
     return {**options, "commands": commands, "labels": labels}
 
 
+def events_of(target: LoadTarget) -> Events | None:
+    """Return how a target's answers are read as events; None: they are not."""
+    if isinstance(target, HttpTarget) and isinstance(target.events, Events):
+        return target.events
+    return None
+
+
+def _with_nested(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with those of events, and of a language model, as the target has them."""
+    if not isinstance(target, HttpTarget):
+        return options
+    found = dict(options)
+    for member, kind in _NESTED.items():
+        own = {k: found.pop(k) for k in kind.__struct_fields__ if k in found}
+        if own:
+            read = getattr(target, member)
+            found[member] = msgspec.structs.replace(read if read else kind(), **own)
+    return found
+
+
 _HEX_WITH_PLACES = re.compile(r"(?:[0-9a-f\s]|\$\{[A-Za-z0-9_-]+\})*", re.ASCII | re.IGNORECASE)
 MOST_DATAGRAM_BYTES = 65_507
 """Maximum length of a datagram: what IPv4 has room for."""
@@ -739,6 +767,20 @@ def answer_prefix(text: str) -> str:
             f"{text!r} is not hexadecimal: write two digits for each byte, or ?? for any"
         )
     return digits
+
+
+def end_mark(text: str) -> str:
+    """Return the data of the event that ends a stream."""
+    if not text or "\n" in text or "\r" in text:
+        raise ValueError(f"{text!r} is not the data of an event: a line that is not empty")
+    return text
+
+
+def model_name(text: str) -> str:
+    """Return the name of a language model."""
+    if not text.strip() or not text.isprintable():
+        raise ValueError(f"{text!r} is not the name of a model")
+    return text
 
 
 def resp(text: str) -> int:
@@ -849,6 +891,8 @@ def options_of(target: LoadTarget) -> tuple[str, ...]:
     if isinstance(target, PostgresTarget):
         # Those of TLS turn it on.
         return (*fields, "commands", *_TLS)
+    if isinstance(target, HttpTarget):
+        fields = (*fields, *sorted(EVENT_OPTIONS))
     return fields if tls_of(target) is None else (*fields, *_TLS)
 
 
@@ -869,7 +913,8 @@ def with_options(target: AnyTarget, options: dict[str, Any]) -> AnyTarget:
     for field in options:
         if why := why_refused(target, field, field):
             raise ValueError(why)
-    fields = {k: v for k, v in _with_commands(target, options).items() if k not in _TLS}
+    said = _with_nested(target, _with_commands(target, options))
+    fields = {k: v for k, v in said.items() if k not in _TLS}
     own = {k: v for k, v in options.items() if k in _TLS}
     if own:
         fields["tls"] = msgspec.structs.replace(tls_of(target) or Tls(), **own)

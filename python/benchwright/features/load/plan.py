@@ -22,6 +22,7 @@ from benchwright.core.text import part_text
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.file_set import at_rate, operations_per_s
+from benchwright.features.load.llm import with_requests_of_models
 from benchwright.features.load.parse import is_network
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
 from benchwright.features.load.requests_toml import HAVE_VALUES, why_no_requests
@@ -301,6 +302,8 @@ def _plan(
 ) -> PreparedLoad:
     most = fields.pop("max_errors_micro", None)
     limits = fields.pop("limits", ())
+    if good := fields.pop("good", ()):
+        fields["streams"] = r.StreamLimits(good)
     request = _request(filaments, fields, target, file_set)
     return PreparedLoad(request, python, most, limits=limits)
 
@@ -315,6 +318,7 @@ def _request(
     if "duration_ns" not in fields and not all(_ends(f) for f in filaments):
         fields["duration_ns"] = DURATION_NS
     workload = w.Workload(filaments=tuple(filaments), seed=seed, file_set=file_set)
+    target = with_requests_of_models(target)
     return r.LoadRequest(target=target, workload=workload, **fields)
 
 

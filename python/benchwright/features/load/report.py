@@ -9,7 +9,8 @@ the page. Non-goal: tables (`view.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -21,6 +22,7 @@ from benchwright.core.text import (
     byte_rate_text,
     duration_ns_text,
     list_text,
+    number_text,
     percent_text,
     plural,
     rate_text,
@@ -29,6 +31,12 @@ from benchwright.core.text import (
 )
 from benchwright.core.text_table import Field
 from benchwright.features.load.response_times import response_times
+from benchwright.features.load.streams import (
+    good_streams,
+    goodput_per_s,
+    missing_streams,
+    stream_times,
+)
 from benchwright.features.load.types import (
     EngineResult,
     FileSetProgress,
@@ -38,10 +46,12 @@ from benchwright.features.load.types import (
     LimitVerdict,
     LoadCounts,
     LoadProgress,
+    StreamResult,
     TargetResult,
     TimeDistribution,
     TlsResult,
     TraceResult,
+    response_rank,
 )
 from benchwright.findings.thresholds import EDGES, FEW_BEYOND
 from benchwright.views.terminal import Paint, unpainted
@@ -164,10 +174,31 @@ def _clauses(result: EngineResult, report: LoadReport) -> list[str]:
     if succeeded := succeeded_text(result):
         rate += f", {succeeded}"
     response = f"response {_tail_text(result, response_times(result), is_response=True)}"
-    parts = [rate, response, failed]
+    parts = [rate, *_stream_clauses(result), response, failed]
     if counts.without_response:
-        parts = [failed, rate, response]
+        parts = [failed, *parts[:-1]]
     return [*parts, f"issue error {_tail_text(result, every.issue_error_ns)}"]
+
+
+def _stream_clauses(result: EngineResult) -> list[str]:
+    """Return `first p99 210 ms`, `tpot p99 22 ms`, `97.2 % good`; nothing without streams."""
+    if result.streams is None:
+        return []
+    parts = []
+    for name in ("first", "tpot"):
+        times = stream_times(result, name)
+        if times.count:
+            beyond = partial(_is_beyond, *missing_streams(result, name))
+            parts.append(f"{name} {_tail_of(times, beyond)}")
+    good = good_streams(result)
+    if good is not None and good.whole:
+        parts.append(f"{percent_text(good.some / good.whole)} good")
+    return parts
+
+
+def _is_beyond(missing: int, whole: int, share: float) -> bool:
+    """Return whether the percentile beyond which this share lies is of a stream without a value."""
+    return response_rank(1 - share, missing, whole) is None
 
 
 def succeeded_text(result: EngineResult) -> str:
@@ -220,6 +251,11 @@ def _other_rate(drawn: float, wish: float, operations: int) -> bool:
 
 def _tail_text(result: EngineResult, times: TimeDistribution, *, is_response: bool = False) -> str:
     """Return `p99 105 us`: the highest percentile up to p99 with enough operations beyond it."""
+    return _tail_of(times, lambda share: is_response and not result.response_known("all", share))
+
+
+def _tail_of(times: TimeDistribution, unknown: Callable[[float], bool]) -> str:
+    """Return `p99 105 us`; `unknown`: whether a percentile is, by the share beyond it."""
     if not times.count:
         return "time unknown"
     enough = [
@@ -228,7 +264,7 @@ def _tail_text(result: EngineResult, times: TimeDistribution, *, is_response: bo
         if times.count * share >= FEW_BEYOND
     ]
     title, name, share = (enough or [COLUMNS[0]])[-1]
-    if is_response and not result.response_known("all", share):
+    if unknown(share):
         longest = ""
         if times.max is not None:
             longest = f", over {duration_ns_text(rounded_down(times.max))}"
@@ -257,6 +293,7 @@ def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
             for name, number in outcome_counts(result.counts)
         )
         yield ("operations", ", ".join(counts))
+    yield from _stream_facts(result, verbose=report.verbose)
     if result.file_set is not None:
         yield ("file set", _file_set_text(result.file_set, report))
     if traffic := _traffic(result):
@@ -294,6 +331,52 @@ def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
         yield ("pacer", f"{result.pacer}; {_workers(result)}")
         for absent in (*result.target.absent, *result.environment.absent):
             yield ("absent", absent)
+
+
+def _stream_facts(result: EngineResult, *, verbose: bool) -> Iterator[Field]:
+    """Yield what the streams of a load were: events, tokens, good ones."""
+    streams = result.streams
+    if streams is None:
+        return
+    content = streams.content_events
+    text = f"{content:,} in {plural(streams.succeeded, 'stream')}"
+    if others := streams.events - content:
+        text += f", and {others:,} without content"
+    if streams.shared_events:
+        share = percent_text(streams.shared_events / max(1, content))
+        text += f"; {share} shared a read with the one before"
+    if verbose and streams.read_lateness_ns.p99 is not None:
+        text += f"; read {duration_ns_text(streams.read_lateness_ns.p99)} after their arrival (p99)"
+    yield ("events", text)
+    ended_badly = ((streams.cut, "without their end"), (streams.failed_inside, "with an error"))
+    if any(number for number, _ in ended_badly):
+        said = (f"{plural(number, 'stream')} {how}" for number, how in ended_badly if number)
+        yield ("ended", ", ".join(said))
+    if streams.with_tokens:
+        yield ("tokens", _tokens_text(streams))
+    good = good_streams(result)
+    if good is not None and good.whole:
+        share = percent_text(good.some / good.whole)
+        per_s = goodput_per_s(result)
+        rate = "" if per_s is None else f", {rate_text(per_s)}"
+        yield ("good", f"{good.some:,} of {good.whole:,} streams ({share}){rate}")
+
+
+def _tokens_text(streams: StreamResult) -> str:
+    """Return `12,800 of 100 streams, 640/s; 1.02 an event; prompts 51,200, 3 % of them cached`."""
+    known = streams.with_tokens
+    text = f"{streams.tokens:,} in {plural(known, 'stream')}"
+    if streams.tokens_per_s is not None:
+        text += f", {rate_text(streams.tokens_per_s)}"
+    if streams.content_events and known == streams.succeeded:
+        text += f", {number_text(streams.tokens / streams.content_events)} an event"
+    if streams.reasoning_tokens:
+        text += f", {percent_text(streams.reasoning_tokens / max(1, streams.tokens))} reasoning"
+    text += f"; {number_text(streams.prompt_tokens / known)} in a prompt"
+    if streams.cached_tokens is not None:
+        cached = percent_text(streams.cached_tokens / max(1, streams.prompt_tokens))
+        text += f", {cached} of them from the server's cache"
+    return text
 
 
 def _statuses(target: TargetResult) -> str:

@@ -17,6 +17,7 @@ from benchwright.features.load.workload import (
     KINDS,
     OPEN,
     Closed,
+    Distribution,
     Files,
     Location,
     Open,
@@ -145,7 +146,13 @@ class TextValue(msgspec.Struct, frozen=True, omit_defaults=True, tag="text", kw_
     characters: str = "hex"
 
 
-Value = IntegerValue | CounterValue | LineValue | TextValue
+class EnvironmentValue(msgspec.Struct, frozen=True, tag="environment", kw_only=True):
+    """The value of an environment variable: a secret, which only what is sent to an engine has."""
+
+    variable: str
+
+
+Value = IntegerValue | CounterValue | LineValue | TextValue | EnvironmentValue
 
 
 class Expect(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -173,6 +180,42 @@ class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     expect: Expect = Expect()
 
 
+EVENT_FORMATS = ("sse", "lines", "chunks")
+MEANINGS = ("chat", "completions", "responses")
+
+
+class Events(msgspec.Struct, frozen=True, kw_only=True):
+    """How the answers of a server are read as events. The names of its fields in Python are those of
+    the options of a target."""
+
+    events: Literal["sse", "lines", "chunks"] = msgspec.field(name="format", default="sse")
+    """What delimits events: Server-Sent Events, the ends of lines, or the transfer itself (chunks of
+    HTTP/1.1, DATA frames of HTTP/2)."""
+    meaning: Literal["plain", "chat", "completions", "responses"] = "plain"
+    """Which events have content: all, or those of an answer of a language model that say something."""
+    end_mark: str | None = msgspec.field(name="end", default=None)
+    """Data of the event that ends a stream; None: that of the meaning, of `plain` the end of the
+    answer."""
+    first_timeout_ns: int | None = None
+    """Time limit of the first event with content; None: only that of the whole operation."""
+    gap_timeout_ns: int | None = None
+    """Time limit from one event to the next."""
+
+
+class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests to a language model, which `features/load/llm.py` makes. The names of its fields are
+    those of the options of a target."""
+
+    llm: Literal["chat", "completions", "responses"] | None = None
+    """The API; None: it was not named, which is a mistake."""
+    model: str | None = None
+    prompt_words: Distribution | None = None
+    output_tokens: Distribution | None = None
+    shared_prefix: int | None = None
+    """Words that all prompts begin with."""
+    ignore_eos: bool = False
+
+
 class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):
     """An HTTP server, with persistent connections."""
 
@@ -187,6 +230,11 @@ class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):
     """The values of their texts, by name."""
     http: Literal["1.1", "2"] = "1.1"
     """The version of HTTP: with https agreed on by ALPN, with http assumed."""
+    events: Events | msgspec.UnsetType = msgspec.UNSET
+    """How answers are read as events; unset: an answer is one whole."""
+    language_model: LanguageModel | msgspec.UnsetType = msgspec.UNSET
+    """What the requests of a language model are; never in a request to the engine, whose `requests`
+    are made from it."""
 
 
 PING = (("PING",),)
@@ -390,6 +438,25 @@ class SchedulePart(msgspec.Struct, frozen=True):
     of: int = 1
 
 
+class StreamLimit(msgspec.Struct, frozen=True):
+    """A limit that each good stream meets."""
+
+    of: str
+    """One of GOOD_LIMITS."""
+    limit_ns: int
+
+
+GOOD_LIMITS = ("first", "first_visible", "gap", "tpot", "response", "last")
+"""What the limits of a good stream can be of; `gap` is the largest one of a stream."""
+
+
+class StreamLimits(msgspec.Struct, frozen=True):
+    """What the engine judges of each stream."""
+
+    good: tuple[StreamLimit, ...]
+    """A stream is good if it succeeds and meets all of them."""
+
+
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_field="type"):
     """All settings of a run of the engine."""
 
@@ -421,6 +488,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_fie
     """The part of the schedule that this engine issues; unset: all of it."""
     controlled: bool | msgspec.UnsetType = msgspec.UNSET
     """Start and end the load by lines on stdin, and end with stdin."""
+    streams: StreamLimits | msgspec.UnsetType = msgspec.UNSET
+    """What a good stream is; unset: no stream is judged."""
 
     @property
     def loop(self) -> LoopModel:
@@ -444,6 +513,14 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_fie
             for kind in kinds_of(filament) or _kinds_on(self.target)
         }
         return tuple(kind for kind in ALL_KINDS if kind in found)
+
+    @property
+    def events(self) -> tuple[Events, ...]:
+        """How answers are read as events, of each target that reads them so."""
+        to = self.target
+        each = [one.target for one in to.targets] if isinstance(to, SeveralTarget) else [to]
+        found = (one.events for one in each if isinstance(one, HttpTarget))
+        return tuple(events for events in found if isinstance(events, Events))
 
     @property
     def recorded(self) -> bool:

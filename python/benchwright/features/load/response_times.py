@@ -197,13 +197,13 @@ def response_times(
 ) -> TimeDistribution:
     """Return the response times of a kind of operation, or of a label."""
     one = (result.labels if label else result.kinds)[name]
-    return _of_all(one.response_ns, *result.missing(name, label=label))
+    return times_of_all(one.response_ns, *result.missing(name, label=label))
 
 
 def chain_times(chain: SequenceResult) -> TimeDistribution:
     """Return the response times of the chains of one name."""
     missing = chain.errors + chain.unfinished
-    return _of_all(chain.response_ns, missing, chain.completed + missing)
+    return times_of_all(chain.response_ns, missing, chain.completed + missing)
 
 
 def host_times(host: HostResult) -> TimeDistribution:
@@ -213,7 +213,7 @@ def host_times(host: HostResult) -> TimeDistribution:
     if host.counts is None:
         return host.all.response_ns
     counts = host.counts
-    return _of_all(host.all.response_ns, counts.without_response, counts.intended)
+    return times_of_all(host.all.response_ns, counts.without_response, counts.intended)
 
 
 def times_histogram(times: TimeDistribution) -> Histogram | None:
@@ -228,7 +228,7 @@ def times_histogram(times: TimeDistribution) -> Histogram | None:
     return msgspec.structs.replace(found, low=np.minimum(found.low, high), high=high)
 
 
-def _of_all(times: TimeDistribution, missing: int, whole: int) -> TimeDistribution:
+def times_of_all(times: TimeDistribution, missing: int, whole: int) -> TimeDistribution:
     """Return times with the percentiles of all operations, `missing` of which are not among them."""
     if not missing:
         return times

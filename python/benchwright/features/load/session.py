@@ -261,7 +261,10 @@ def _carried_out(
             answer = run_load(request, progress=line.show, places=places, warn=warn)
     result = answer.result
     traces = [one for one in request.workload.filaments if isinstance(one, Trace)]
-    findings = load_findings(result, request.loop, subject, request.warm_up_ns, traces)
+    of_models = any(events.meaning != "plain" for events in request.events)
+    findings = load_findings(
+        result, request.loop, subject, request.warm_up_ns, traces, of_models=of_models
+    )
     document = load_document(
         answer,
         plan.request,

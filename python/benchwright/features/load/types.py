@@ -144,6 +144,92 @@ class FlowCounts(msgspec.Struct, frozen=True):
         return edge / self.completed if self.completed else math.inf if edge else 0.0
 
 
+STREAM_TIMES = (
+    "first",
+    "first_service",
+    "first_visible",
+    "first_event",
+    "gap",
+    "largest_gap",
+    "tpot",
+    "last",
+)
+"""The times of streams, as a criterion names them."""
+GOOD_KEY = "good_share"
+"""The key of the share of good streams among a load's values."""
+
+
+class StreamResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The streams of a load: operations whose answers were read as events.
+
+    Times have the streams that succeeded. Events with content are meant, but for `first_event_ns`.
+    """
+
+    operations: int
+    """Intended in the measured part, and ended."""
+    succeeded: int
+    cut: int
+    """Of those that failed: without the mark of their end."""
+    failed_inside: int
+    """Of those that failed: an event said so."""
+    first_ns: TimeDistribution
+    """Arrival of the first event - intended start."""
+    first_service_ns: TimeDistribution
+    """Arrival of the first event - actual start."""
+    first_visible_ns: TimeDistribution
+    """Arrival of the first event that is not reasoning - intended start."""
+    first_event_ns: TimeDistribution
+    """Arrival of the first event of any kind - intended start."""
+    last_ns: TimeDistribution
+    """Arrival of the last event - intended start."""
+    tpot_ns: TimeDistribution
+    """(Last - first) / (tokens - 1), of streams with at least two tokens."""
+    gap_ns: TimeDistribution
+    """Between arrivals of one stream that are from different reads."""
+    largest_gap_ns: TimeDistribution
+    """Of each stream."""
+    read_lateness_ns: TimeDistribution
+    """The engine's read - the arrival, of reads with content."""
+    events: int
+    """Of any kind."""
+    content_events: int
+    shared_events: int
+    """Those with content that shared a read with the one before: they have no gap."""
+    tokens: int = 0
+    """As the server counted them."""
+    with_tokens: int = 0
+    """Streams whose tokens are known."""
+    prompt_tokens: int = 0
+    cached_tokens: int | None = None
+    """Tokens of prompts that were in the server's cache; None: it does not say."""
+    reasoning_tokens: int | None = None
+    stopped_by_length: int = 0
+    """Streams that ended since they had as many tokens as they could."""
+    good: int | None = None
+    """Streams that met all limits of a good one; None: there are none."""
+    tokens_per_s: float | None = None
+    timeline: tuple[StreamTimes, ...] = ()
+    """The first streams of the run."""
+
+    def times(self, name: str) -> TimeDistribution:
+        """Return one of STREAM_TIMES."""
+        found: TimeDistribution = getattr(self, f"{name}_ns")
+        return found
+
+
+class StreamTimes(msgspec.Struct, frozen=True, array_like=True):
+    """When one stream began and ended [ns after time zero]."""
+
+    intended_ns: int
+    issued_ns: int
+    first_ns: int | None
+    last_ns: int | None
+    end_ns: int
+    tokens: int | None
+    result: int
+    """0: it succeeded, or the number of its error."""
+
+
 class LittleLaw(msgspec.Struct, frozen=True):
     """The figures of Little's law: the first is the product of the other two, if each operation is
     recorded once."""
@@ -363,6 +449,13 @@ class IntervalResult(msgspec.Struct, frozen=True):
     issue_error_ns_p99: int | None = None
     response_hdr: str | None = None
     """On request: base64 of HdrHistogram V2, deflated."""
+    first_ns_p50: int | None = None
+    """Of streams, as the next three."""
+    first_ns_p99: int | None = None
+    tokens: int | None = None
+    good: int | None = None
+    first_hdr: str | None = None
+    """On request, of streams."""
 
 
 class Scheduling(msgspec.Struct, frozen=True):
@@ -553,6 +646,8 @@ class EngineResult(msgspec.Struct, frozen=True):
     """The part of each host of a load from several; the other members are of all together."""
     flow: FlowCounts | None = None
     """None: the engine is older."""
+    streams: StreamResult | None = None
+    """None: no answer was read as events."""
     measured_ns: int | None = None
     """How long the part lasted that the rates are of [ns]; None without a rate. Neither the warm-up
     nor the wait for the last operations is in it."""

@@ -37,6 +37,7 @@ from benchwright.features.load.report import (
     shown_kinds,
 )
 from benchwright.features.load.response_times import chain_times, host_times, response_times
+from benchwright.features.load.streams import missing_streams, stream_times
 from benchwright.features.load.types import (
     EngineResult,
     HostResult,
@@ -173,6 +174,50 @@ def times_table(result: EngineResult, report: LoadReport, key: str = "load") -> 
         ),
     )
     return _noted(table, result, *_of_all(result))
+
+
+_STREAM_ROWS = (
+    ("first", "first"),
+    ("first_service", "first service"),
+    ("first_visible", "first visible"),
+    ("first_event", "first of any kind"),
+    ("gap", "gap"),
+    ("largest_gap", "largest gap"),
+    ("tpot", "tpot"),
+    ("last", "last"),
+)
+
+
+def streams_table(result: EngineResult, report: LoadReport, key: str = "load") -> TableBlock:
+    """Return the times of streams: without those that say what another says, unless the report is
+    verbose."""
+    shown = []
+    for name, title in _STREAM_ROWS if result.streams else ():
+        assert result.streams is not None, "they are shown"
+        times = stream_times(result, name)
+        same = name in ("first_visible", "first_event") and (
+            result.streams.times(name).p50 == result.streams.first_ns.p50
+        )
+        if times.count and (report.verbose or not (same or name == "last")):
+            missing, whole = missing_streams(result, name)
+            shown.append((f"{key}.streams.{name}_ns", _Timed(title, times, missing, whole)))
+    rows = [row for _, row in shown]
+    unit = _unit(rows)
+    table = table_of(
+        f"{key}.streams",
+        "Streams",
+        shown,
+        (
+            (Column(f"Streams, in {unit[1]}"), lambda _, row: Words(row.of)),
+            _count(lambda row: row.times.count),
+            _mean(rows, unit, "Mean"),
+            *_percentiles(rows, unit),
+        ),
+    )
+    more = []
+    if any(row.missing for row in rows):
+        more.append("streams that failed, were cut or did not end count as slower than all others")
+    return _noted(table, result, *more)
 
 
 def _of_all(result: EngineResult) -> Iterator[str]:
@@ -380,6 +425,7 @@ def load_tables(
     """Yield the tables of a load, without those that have no rows."""
     every = (
         times_table(result, report, key),
+        streams_table(result, report, key),
         labels_table(result, key),
         chains_table(result, key),
         limits_table(report, key),

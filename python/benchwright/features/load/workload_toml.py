@@ -714,10 +714,26 @@ def _limits(table: TomlTable, key: str) -> tuple[LoadLimit, ...]:
     return tuple(limits)
 
 
+def _good(table: TomlTable, key: str) -> tuple[r.StreamLimit, ...]:
+    """Return the limits of a good stream, from a text or an array."""
+    # Imported here: few loads have streams.
+    from benchwright.features.load.criteria import parse_good
+
+    single = isinstance(table.values[key], str)
+    limits: list[r.StreamLimit] = []
+    for place, text in enumerate(table.texts(key)):
+        try:
+            limits.append(parse_good(text))
+        except ValueError as error:
+            table.refuse(table.at(key) if single else table.at(key, place), f"{key}: {error}")
+    return tuple(limits)
+
+
 RUN = Form(
     (
         *keys_of(LoadOptions),
         optional("limit", read=_limits, field="limits"),
+        optional("good", read=_good),
         optional("lock_memory", read=of_type(bool)),
         optional("interval_histograms", read=of_type(bool)),
     )

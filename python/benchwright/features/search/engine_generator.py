@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from benchwright.core.criterion import Criterion
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.errors import BenchError, HostError, Interrupted
 from benchwright.features.generators.run import LeaveEarly
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
-from benchwright.features.load.criteria import within_ns
+from benchwright.features.load.criteria import stream_value, within_ns
 from benchwright.features.load.engine import (
     DIED,
     Conversation,
@@ -125,6 +125,9 @@ def _request_of_workload(
 def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
     if settings.drain_ns is not None:
         return settings.drain_ns
+    if any(stream_value(criterion) is not None for criterion in criteria):
+        # A limit of the first event does not say how long a stream lasts.
+        return r.DRAIN_NS
     limits_s = limits_s_of(criteria)
     if not limits_s:
         return round(UNLIMITED_DRAIN_S * 1e9)
@@ -176,6 +179,14 @@ _ALWAYS = (
     Criterion("error_ratio", 0.0, statistic="ratio"),
 )
 """Values for the reader that every whole trial has; they are not limited."""
+_OF_STREAMS = (
+    Criterion("first_ms_p50", 0.0, statistic="percentile", share=0.5),
+    Criterion("first_ms_p99", 0.0, statistic="percentile", share=0.99),
+    Criterion("tpot_ms_p50", 0.0, statistic="percentile", share=0.5),
+    Criterion("gap_ms_p99", 0.0, statistic="percentile", share=0.99),
+    Criterion("good_share", 0.0, unit="", better="higher", statistic="share"),
+)
+"""The same of a trial whose answers are read as events."""
 
 
 ShowMaking = Callable[[FileSetProgress], None]
@@ -363,17 +374,20 @@ class EngineGenerator:
         trial = _trial_of(tally, probe, self._criteria, load_series(within, self._criteria))
         of_target = target_counts(tally, result)
         late_ns = result.lateness_ns.p99
+        unknown = "" if left else _why_no_value(trial, self._criteria)
         return msgspec.structs.replace(
             trial,
             # Operations that ended during the drain do not count as throughput.
             completed=sum(one.completed - one.errors for one in within),
-            values=load_values(tally, _ALWAYS) | trial.values | _metrics(result, self._criteria),
+            values=load_values(tally, (*_ALWAYS, *_OF_STREAMS))
+            | trial.values
+            | _metrics(result, self._criteria),
             target_values={}
             if of_target is None
             else load_values(of_target, (*_ALWAYS, *self._criteria)),
             late_p99_ms=None if late_ns is None else late_ns / 1e6,
-            ending=LoadEnding.LEFT if left else LoadEnding.WHOLE,
-            failure=_why_nothing(result),
+            ending=_ending(left=left, failed=bool(unknown)),
+            failure=unknown or _why_nothing(result),
             marks=doubts_of_trial(result, request.loop, limits_s),
             started_ns=result.started_ns,
             making_s=_making_s(result),
@@ -433,6 +447,23 @@ def _trial_of(
         completed=tally.answered,
         errors=tally.failed + tally.lost,
     )
+
+
+def _ending(*, left: bool, failed: bool) -> LoadEnding:
+    if failed:
+        return LoadEnding.FAILED
+    return LoadEnding.LEFT if left else LoadEnding.WHOLE
+
+
+def _why_no_value(trial: LoadTrial, criteria: tuple[Criterion, ...]) -> str:
+    """Return which limited value of streams a load does not have; empty if it has each. Without a
+    value, a limit would seem to hold."""
+    without = [
+        criterion_name(criterion)
+        for criterion in criteria
+        if stream_value(criterion) is not None and criterion.key not in trial.values
+    ]
+    return f"no stream has a value of {', '.join(without)}" if without else ""
 
 
 def _why_nothing(result: EngineResult) -> str:

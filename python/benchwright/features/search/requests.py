@@ -12,7 +12,7 @@ from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import Pairs
 from benchwright.features.generators.adapter import rate_step_in
 from benchwright.features.load import parse as words
-from benchwright.features.load.criteria import parse_criterion
+from benchwright.features.load.criteria import parse_criterion, stream_value
 from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
 from benchwright.features.search.peak.policies.policy import highest_rate, lowest_rate
 from benchwright.features.search.peak.policies.registry import (
@@ -32,7 +32,7 @@ from benchwright.features.search.ramp.spec import (
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 from benchwright.features.search.readers import PeakReader, SampleReader
 from benchwright.features.search.spec import Spec
-from benchwright.features.search.spec_toml import ENGINE, rate_fault
+from benchwright.features.search.spec_toml import ENGINE, rate_fault, why_not_streamed
 from benchwright.features.search.surface.spec import (
     MOST_SAMPLES,
     SurfaceSpec,
@@ -182,6 +182,7 @@ class _PeakReader(PeakReader):
         sample = self.sample(self.request.factors, self._spec)
         fields = {"seed": self.request.drawn_seed} | self.fields()
         criteria = self._measurable(self.criteria())
+        self._check_streamed(criteria)
         self._check_limited()
         self._check_rated()
         self._check_inputs(policy)
@@ -246,7 +247,8 @@ class _PeakReader(PeakReader):
             return criteria
         ratio = self.request.errors is not None
         for criterion, text in zip(criteria, self.request.limits, strict=True):
-            if criterion.statistic == "mean" or (ratio and criterion.key == ERROR_KEY):
+            is_mean = criterion.statistic == "mean" and stream_value(criterion) is None
+            if is_mean or (ratio and criterion.key == ERROR_KEY):
                 continue
             message = "the command reports only a mean response"
             hint = "write --limit 40ms, or a SPEC with the generator `command`"
@@ -255,6 +257,15 @@ class _PeakReader(PeakReader):
             self.wrong("--limit", text, message, hint)
         is_limited = any(criterion.key == ERROR_KEY for criterion in criteria)
         return criteria if is_limited or not ratio else (*criteria, ERRORS_LIMIT)
+
+    def _check_streamed(self, criteria: tuple[Criterion, ...]) -> None:
+        """Report criteria of streams where our engine reads no answer as events."""
+        spec = self._spec
+        if spec is None or spec.load.generator != ENGINE:
+            return
+        for criterion, text in zip(criteria, self.request.limits, strict=False):
+            if fault := why_not_streamed(criterion, spec.load.settings):
+                self.wrong("--limit", text, fault.message, fault.hint)
 
     def _check_limited(self) -> None:
         """Report that no limit is given."""

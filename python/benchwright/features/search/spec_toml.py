@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.hosts import SERVER_KEYS, ServerKey, parse_named_server
 from benchwright.core.plan import Pairs
@@ -22,6 +23,7 @@ from benchwright.features.load import parse as targets
 from benchwright.features.load import parse as words
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
+from benchwright.features.load.criteria import stream_value
 from benchwright.features.load.host_parts import target_mistakes, why_not_hosts
 from benchwright.features.load.request import filament_field
 from benchwright.features.load.tables import (
@@ -34,6 +36,7 @@ from benchwright.features.load.tables import (
     refuse_options,
     template_value,
 )
+from benchwright.features.load.types import GOOD_KEY
 from benchwright.features.load.workload_toml import RUN, WorkloadFile, read_filaments, read_workload
 from benchwright.features.search.options import PeakRequest
 from benchwright.features.search.readers import PeakReader
@@ -95,7 +98,7 @@ from benchwright.suite.toml_sections import (
 
 ENGINE = "engine"
 _LOAD_KEYS = ("generator", "cpus")
-_RUN = ("depth", "workers", "full", "pacer", "clock", "fifo", "low_priority")
+_RUN = ("depth", "workers", "full", "pacer", "clock", "fifo", "low_priority", "good")
 """Keys of a workload's `[run]` that have the same meaning here."""
 _FILE_SIZE = "file_size"
 """Size of a regular file to make; in `[load]`, `size` is the size of an operation."""
@@ -270,6 +273,21 @@ def _engine(table: TomlTable) -> EngineSettings | None:
         return None
     _check_hosts(table, settings)
     return msgspec.structs.replace(settings, options=options, run=run)  # type: ignore[no-any-return]
+
+
+def why_not_streamed(criterion: Criterion, settings: EngineSettings) -> Fault | None:
+    """Return why a load cannot have the value of streams that a criterion limits; None if it can, or
+    if the criterion is of whole operations."""
+    of = stream_value(criterion)
+    if of is None:
+        return None
+    if not settings.options.keys() & targets.EVENT_OPTIONS:
+        message = f"{criterion_name(criterion)}: no answer is read as events"
+        return Fault("bad-argument", message, "add --events sse or --llm, or events to [load]")
+    if of == GOOD_KEY and not settings.run.get("good"):
+        message = "nothing says what a good stream is"
+        return Fault("bad-argument", message, "add --good 'first < 500ms', or good to [load]")
+    return None
 
 
 def client_mistakes(spec: Spec) -> list[Diagnostic]:

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchwright.features.load.options import BareOptions, HostOptions, LoadOptions, TargetOptions
+from benchwright.features.load.options import (
+    BareOptions,
+    GoodOptions,
+    HostOptions,
+    LoadOptions,
+    TargetOptions,
+)
 from benchwright.inputs.mistakes import SourceFile, Where
 
 if TYPE_CHECKING:
@@ -36,10 +42,13 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
             *("engine", "outstanding", "http", "unix_socket", "commands", "payload", "expect"),
             *("mount_port", "uid", "gid"),
             *("ca", "insecure", "server_name"),
+            *("events", "end_mark", "first_timeout", "gap_timeout"),
+            *("llm", "model", "prompt_words", "output_tokens", "shared_prefix", "ignore_eos"),
         ),
     ),
     (BareOptions, ("arrival", "block", "read", "location", "think")),
     (LoadOptions, ("depth", "workers", "cpus", "full", "drain")),
+    (GoodOptions, ("good",)),
     (HostOptions, ("hosts", "ssh_config")),
 )
 """The options of `bw load` that describe the load of a search."""
@@ -59,7 +68,7 @@ def is_workload(file: SourceFile) -> bool:
     return "load" not in tables and not tables.keys().isdisjoint(_OF_WORKLOAD)
 
 
-def target_source(texts: Mapping[str, str | bool]) -> SourceFile:
+def target_source(texts: Mapping[str, str | bool | Sequence[str]]) -> SourceFile:
     """Return the spec of options, by their names in `LOAD_OPTIONS`, and `workload`: a file."""
     # A JSON string is a TOML string.
     lines = [

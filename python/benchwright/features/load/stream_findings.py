@@ -1,0 +1,72 @@
+"""Findings about streams: events that share a read, a late reader, what a model's answers lack.
+
+Each threshold has its reason in findings/thresholds.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchwright.core.results import Figure, Finding, states
+from benchwright.features.load.types import StreamResult
+from benchwright.findings import thresholds as t
+from benchwright.findings.codes import make_finding
+
+
+def stream_findings(streams: StreamResult, subject: str, *, of_models: bool) -> Iterator[Finding]:
+    """Yield the findings about streams; `of_models`: they are answers of language models."""
+    if streams.cut or streams.failed_inside:
+        shown = states(
+            cut=streams.cut or None,
+            streams=streams.operations,
+            failed=streams.failed_inside or None,
+        )
+        yield make_finding("stream-cut", subject, shown)
+    content = streams.content_events
+    if streams.shared_events > t.SHARED_EVENTS * content:
+        share = Figure(streams.shared_events / content, "%")
+        shown = states(shared=streams.shared_events, events=content, share=share)
+        yield make_finding("events-coalesced", subject, shown)
+    yield from _reader_late(streams, subject)
+    if of_models:
+        yield from _of_models(streams, subject)
+
+
+def _reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
+    late = streams.read_lateness_ns.p99
+    what, time = "the median gap", streams.gap_ns.p50
+    if not time:
+        what, time = "the median first event", streams.first_ns.p50
+    if late is None or not time or late <= max(t.READ_LATE * time, t.LATE_NS):
+        return
+    shown = states(
+        late=Figure(late / 1e9, "s"),
+        most=Figure(t.READ_LATE, "%"),
+        what=what,
+        time=Figure(time / 1e9, "s"),
+    )
+    yield make_finding("reader-late", subject, shown)
+
+
+def _of_models(streams: StreamResult, subject: str) -> Iterator[Finding]:
+    succeeded, known = streams.succeeded, streams.with_tokens
+    if known < succeeded:
+        shown = states(streams=succeeded, unknown=succeeded - known)
+        yield make_finding("tokens-unknown", subject, shown)
+    event, first = streams.first_event_ns.p50, streams.first_ns.p50
+    if event is not None and first is not None and first - event > t.ROLE_ONLY * first:
+        shown = states(event=Figure(event / 1e9, "s"), first=Figure(first / 1e9, "s"))
+        yield make_finding("role-only-first", subject, shown)
+    cached, prompts = streams.cached_tokens or 0, streams.prompt_tokens
+    if prompts and cached > t.CACHED * prompts:
+        shown = states(share=Figure(cached / prompts, "%"))
+        yield make_finding("prefix-cache-warm", subject, shown)
+    short = succeeded - streams.stopped_by_length
+    if known and short > t.SHORT_OUTPUTS * succeeded:
+        shown = states(
+            short=short,
+            streams=succeeded,
+            share=Figure(short / succeeded, "%"),
+            tokens=streams.tokens / known,
+        )
+        yield make_finding("outputs-shorter", subject, shown)

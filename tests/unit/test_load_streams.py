@@ -1,0 +1,446 @@
+"""Streams of a load: limits and values of their times, requests of language models, findings."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from benchwright.core.comparison import GateOutcome
+from benchwright.core.criterion import criterion_text
+from benchwright.core.errors import BenchError, InputError
+from benchwright.features.load import parse
+from benchwright.features.load import request as r
+from benchwright.features.load import workload as w
+from benchwright.features.load.chart import timeline_panel
+from benchwright.features.load.criteria import parse_criterion, parse_good, parse_limit
+from benchwright.features.load.engine import encoded, load_metrics
+from benchwright.features.load.engine_values import (
+    RunningLoad,
+    counts_of,
+    load_series,
+    load_value,
+    target_counts,
+)
+from benchwright.features.load.findings import load_findings
+from benchwright.features.load.limits import judged
+from benchwright.features.load.llm import KEY_VARIABLE
+from benchwright.features.load.plan import CommandLineLoad, PreparedLoad, plan_of_command
+from benchwright.features.load.report import LoadReport
+from benchwright.features.load.streams import missing_streams, stream_times
+from benchwright.features.load.types import EngineResult, LoopModel
+from benchwright.features.load.view import load_text
+from benchwright.features.load.workload_toml import read_workload
+from hdr_text import encode
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
+MS = 1_000_000
+HELD, MISSED, UNDECIDED = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.UNDECIDED
+
+
+def histogram(counts: dict[int, int]) -> str:
+    """Return the histogram of these counts of times [ns]."""
+    return encode([ns for ns, count in counts.items() for _ in range(count)], 3)
+
+
+def times(counts: dict[int, int]) -> dict[str, Any]:
+    """Return the distribution of times with these counts [ns]."""
+    values = [ns for ns, count in counts.items() for _ in range(count)]
+    return {
+        "count": len(values),
+        "mean": statistics.mean(values),
+        "max": max(values),
+        "p50": statistics.median_low(values),
+        "hdr": encode(values, 3),
+    }
+
+
+def streamed(
+    first: dict[int, int],
+    *,
+    failed: int = 0,
+    never: int = 0,
+    held: int = 0,
+    service: dict[int, int] | None = None,
+    **more: Any,
+) -> EngineResult:
+    """Return the result of a load of streams with these times of the first event [ns], of which
+    `failed` ended badly, and `never` did not end."""
+    found = msgspec.json.decode(GOLDEN.read_bytes())
+    n = sum(first.values())
+    for name in ("dropped", "skipped", "waiting", "held_late"):
+        found["counts"][name] = 0
+    found["counts"] |= {
+        "intended": n + failed + never,
+        "issued": n + failed + never,
+        "completed": n + failed,
+        "errors": failed,
+        "unfinished": never,
+        "held": held,
+    }
+    none = {"count": 0, "mean": None}
+    whole = found["kinds"]["all"]
+    whole["target_response_ns"] = whole["response_ns"]
+    found["streams"] = {
+        "operations": n + failed,
+        "succeeded": n,
+        "cut": failed,
+        "failed_inside": 0,
+        "first_ns": times(first),
+        "first_service_ns": times(service or first),
+        "first_visible_ns": times(first),
+        "first_event_ns": times(first),
+        "last_ns": times({9 * ns: count for ns, count in first.items()}),
+        "tpot_ns": none,
+        "gap_ns": times({10 * MS: 10 * n}),
+        "largest_gap_ns": times({10 * MS: n}),
+        "read_lateness_ns": none,
+        "events": 12 * n,
+        "content_events": 11 * n,
+        "shared_events": 0,
+        **more,
+    }
+    return msgspec.convert(found, EngineResult)
+
+
+def outcome(text: str, result: EngineResult) -> GateOutcome:
+    """Return the verdict on one limit."""
+    (verdict,) = judged([parse_limit(text)], result)
+    return verdict.outcome
+
+
+# -- criteria -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "told"),
+    [
+        ("p95 first < 500ms", "first_ms_p95", "p95 first < 500 ms"),
+        ("p99.9 largest gap < 1s", "largest_gap_ms_p99_9", "p99.9 largest gap < 1,000 ms"),
+        ("first visible < 1s", "first_visible_ms_mean", "mean first visible < 1,000 ms"),
+        ("median tpot < 50ms", "tpot_ms_p50", "p50 tpot < 50 ms"),
+        ("95% good", "good_share", "good > 95 %"),
+        ("p99 response < 20ms", "response_ms_p99", "p99 response < 20 ms"),
+    ],
+)
+def test_criteria_of_streams(text: str, key: str, told: str) -> None:
+    found = parse_criterion(text)
+    assert (found.key, criterion_text(found)) == (key, told)
+
+
+@pytest.mark.parametrize(
+    "text", ["p95 ttft < 5ms", "p95 first > 5ms", "0% good", "p95 first < 0ms", "p95 first of a"]
+)
+def test_what_is_no_criterion_of_streams(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is|has|zero|limited|always"):
+        parse_criterion(text)
+    with pytest.raises(ValueError, match="all operations together"):
+        parse_limit("p95 first < 5ms of GET")
+
+
+def test_limits_of_a_good_stream() -> None:
+    assert parse_good("first<5ms") == r.StreamLimit("first", 5 * MS)
+    assert parse_good("first visible < 1s") == r.StreamLimit("first_visible", 1000 * MS)
+    for wrong in ("ttft < 1s", "gap > 1s", "first < 0s", "service < 1s"):
+        with pytest.raises(ValueError, match=r"is|has|zero|limited|always"):
+            parse_good(wrong)
+
+
+# -- verdicts ------------------------------------------------------------------------------
+
+
+def test_streams_that_failed_or_did_not_end_are_slower_than_all() -> None:
+    quick = {50 * MS: 1000}
+    assert outcome("p95 first < 100ms", streamed(quick)) is HELD
+    each: list[dict[str, Any]] = [{"failed": 100}, {"never": 100}]
+    for lost in each:
+        assert outcome("p95 first < 100ms", streamed(quick, **lost)) is MISSED
+        assert outcome("p95 last < 1s", streamed(quick, **lost)) is MISSED
+    # A stream that failed adds one gap without an end to ten thousand.
+    assert outcome("p95 gap < 100ms", streamed(quick, failed=100)) is HELD
+    assert outcome("p99.9 gap < 100ms", streamed(quick, failed=100)) is MISSED
+
+
+def test_a_stream_without_content_has_no_first_event_and_fails_the_limit() -> None:
+    empty = streamed({50 * MS: 900}, operations=1000, succeeded=1000)
+    assert missing_streams(empty, "first") == (100, 1000)
+    assert missing_streams(empty, "largest_gap") == (0, 900)
+    assert outcome("p95 first < 100ms", empty) is MISSED
+
+
+def test_too_few_streams_decide_nothing() -> None:
+    (verdict,) = judged([parse_limit("p99 first < 100ms")], streamed({50 * MS: 20}))
+    assert verdict.outcome is UNDECIDED
+    assert "20 streams cannot show 1 %" in verdict.detail
+
+
+def test_lateness_of_the_generator_is_no_verdict_on_the_server() -> None:
+    late: dict[str, Any] = {"first": {200 * MS: 1000}, "service": {50 * MS: 1000}}
+    assert outcome("p95 first < 100ms", streamed(**late)) is UNDECIDED
+    # Operations that waited for a free place waited for the server.
+    assert outcome("p95 first < 100ms", streamed(**late, held=500)) is MISSED
+
+
+def test_the_share_of_good_streams() -> None:
+    quick = {50 * MS: 1000}
+    assert outcome("95% good", streamed(quick, good=990)) is HELD
+    assert outcome("95% good", streamed(quick, good=900)) is MISSED
+    assert outcome("95% good", streamed(quick, good=955)) is UNDECIDED
+    assert outcome("95% good", streamed(quick, good=1000, never=200)) is MISSED
+    assert outcome("95% good", streamed(quick)) is UNDECIDED
+
+
+def test_a_load_without_streams_decides_nothing_about_them() -> None:
+    plain = msgspec.convert(msgspec.json.decode(GOLDEN.read_bytes()), EngineResult)
+    assert plain.streams is None
+    assert outcome("p95 first < 100ms", plain) is UNDECIDED
+    assert not any(name.startswith(("first", "tpot", "good")) for name in load_metrics(plain))
+
+
+# -- values of a search ---------------------------------------------------------------------
+
+
+def test_values_of_a_trial() -> None:
+    result = streamed({50 * MS: 900, 300 * MS: 50}, failed=50, good=900)
+    tally = counts_of(result, 5.0, 1.0)
+    p90 = load_value(tally, parse_criterion("p90 first < 100ms"))
+    assert p90 is not None
+    assert p90 == pytest.approx(50, rel=0.01)
+    assert load_value(tally, parse_criterion("p99 first < 100ms")) == math.inf
+    assert load_value(tally, parse_criterion("95% good")) == pytest.approx(0.9)
+    # Nobody counted tokens, and no stream has failed alone in that.
+    assert load_value(counts_of(streamed({MS: 5}), 5.0, 1.0), parse_criterion("tpot < 1s")) is None
+
+
+def test_values_of_the_target_are_without_the_generators_lateness() -> None:
+    result = streamed({200 * MS: 1000}, service={50 * MS: 1000})
+    limit = parse_criterion("p95 first < 100ms")
+    of_target = target_counts(counts_of(result, 5.0, 1.0), result)
+    assert of_target is not None
+    value = load_value(of_target, limit)
+    assert value is not None
+    assert value < 100
+
+
+def test_intervals_have_values_of_the_first_event_and_of_good_streams() -> None:
+    result = streamed({50 * MS: 10})
+    intervals = tuple(
+        msgspec.structs.replace(
+            one, first_hdr=histogram({(at + 1) * 10 * MS: 100}), good=80, completed=100, errors=0
+        )
+        for at, one in enumerate(result.intervals)
+    )
+    first, good = parse_criterion("p95 first < 1s"), parse_criterion("95% good")
+    series = load_series(intervals, (first, good, parse_criterion("p95 tpot < 1s")))
+    assert series.values[first.key][:2] == pytest.approx((10, 20), rel=0.01)
+    assert set(series.values[good.key]) == {0.8}
+    assert "tpot_ms_p95" not in series.values
+    running = RunningLoad((first, good))
+    for one in intervals:
+        running.add(one)
+    value = load_value(running.counts(1.0), first)
+    assert value is not None
+    assert value == pytest.approx(10 * len(intervals), rel=0.01)
+    assert load_value(running.counts(1.0), good) == pytest.approx(0.8)
+
+
+# -- what is shown ----------------------------------------------------------------------------
+
+
+def test_the_report_of_streams() -> None:
+    result = streamed(
+        {50 * MS: 1000},
+        failed=5,
+        good=990,
+        tokens=10_000,
+        with_tokens=1000,
+        prompt_tokens=50_000,
+        cached_tokens=500,
+        tokens_per_s=2000.0,
+    )
+    text = load_text(result, (), LoadReport(target="http://h/", open_loop=True))
+    for shown in ("first p", "good", "largest gap", "5 streams without their end", "1 % of them"):
+        assert shown in text
+    assert "tpot" not in text
+    assert stream_times(result, "first").p99_99 is None
+
+
+def test_the_timeline_has_a_line_for_each_part_of_a_stream() -> None:
+    rows = [
+        [2 * MS, 2 * MS, None, None, 9 * MS, None, -20_001],
+        [0, 1, 5 * MS, 8 * MS, 8 * MS, 9, 0],
+    ]
+    streams = streamed({50 * MS: 2}, timeline=rows).streams
+    assert streams is not None
+    until, events, failed = timeline_panel(streams).curves
+    assert until.x[:2] == (0, 0.005)
+    assert events.x[:2] == (0.005, 0.008)
+    assert failed.y == (2, 2, None)
+
+
+def codes(result: EngineResult, *, of_models: bool = True) -> set[str]:
+    """Return the codes of the findings."""
+    loop = LoopModel(open=True, closed=False)
+    return {one.code for one in load_findings(result, loop, "x", of_models=of_models)}
+
+
+@pytest.mark.parametrize(
+    ("code", "more"),
+    [
+        ("events-coalesced", {"shared_events": 3000}),
+        ("reader-late", {"read_lateness_ns": {"count": 9, "p99": 3 * MS}, "gap_ns": {"count": 9, "p50": 10 * MS}}),
+        ("tokens-unknown", {"with_tokens": 999}),
+        ("role-only-first", {"first_event_ns": {"count": 9, "p50": 40 * MS}, "first_ns": {"count": 9, "p50": 50 * MS}}),
+        ("prefix-cache-warm", {"cached_tokens": 6000}),
+        ("outputs-shorter", {"stopped_by_length": 800}),
+        ("stream-cut", {"cut": 3}),
+    ],
+)  # fmt: skip
+def test_findings_about_streams(code: str, more: dict[str, Any]) -> None:
+    sound: dict[str, Any] = {
+        "with_tokens": 1000,
+        "tokens": 9000,
+        "prompt_tokens": 50_000,
+        "stopped_by_length": 1000,
+    }
+    assert code not in codes(streamed({50 * MS: 1000}, **sound))
+    assert code in codes(streamed({50 * MS: 1000}, **(sound | more)))
+
+
+def test_events_that_are_no_answers_of_models_need_no_tokens() -> None:
+    assert not codes(streamed({50 * MS: 1000}), of_models=False) & {
+        "tokens-unknown",
+        "outputs-shorter",
+    }
+
+
+# -- requests of language models ----------------------------------------------------------------
+
+
+def planned(url: str = "http://h:1", **options: Any) -> r.HttpTarget:
+    """Return the target of the request for a load with these options of a model."""
+    target = parse.with_options(parse.parse_target(url), {"llm": "chat", "model": "m"} | options)
+    plan: PreparedLoad = plan_of_command(CommandLineLoad(), {}, target)
+    assert isinstance(plan.request.target, r.HttpTarget)
+    return plan.request.target
+
+
+def body_of(target: r.HttpTarget) -> dict[str, Any]:
+    """Return the body of its request with a text in each place."""
+    (request,) = target.requests
+    assert request.body is not None
+    found: dict[str, Any] = json.loads(request.body.replace("${tokens}", "7"))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("api", "path", "member"),
+    [
+        ("chat", "/v1/chat/completions", "max_tokens"),
+        ("completions", "/v1/completions", "max_tokens"),
+        ("responses", "/v1/responses", "max_output_tokens"),
+    ],
+)
+def test_requests_of_each_api(api: str, path: str, member: str) -> None:
+    target = planned(llm=api, model='a"${b}', output_tokens=w.ConstantValue(33))
+    (request,) = target.requests
+    assert (request.method, request.path, request.label) == ("POST", path, api)
+    body = body_of(target)
+    assert (body["model"], body["stream"], body[member]) == ('a"$${b}', True, 33)
+    assert ("stream_options" in body) is (api != "responses")
+    assert "${unique} ${prompt}" in (request.body or "")
+    assert target.events == r.Events(meaning=api)  # type: ignore[arg-type]
+    assert b"language_model" not in msgspec.json.encode(target)
+
+
+def test_a_url_with_a_path_is_used_as_it_is() -> None:
+    (request,) = planned("http://h:1/openai/chat?v=2").requests
+    assert request.path == "/openai/chat?v=2"
+
+
+def test_lengths_of_prompts_and_outputs() -> None:
+    target = planned(
+        prompt_words=w.Lognormal(300, 500_000),
+        output_tokens=w.UniformValue(10, 20),
+        shared_prefix=5,
+    )
+    prompts, outputs = target.values["prompt"], target.values["tokens"]
+    assert isinstance(prompts, r.LineValue)
+    assert isinstance(outputs, r.LineValue)
+    lengths = [len(line.split()) for line in prompts.lines]
+    assert statistics.mean(lengths) == pytest.approx(300, rel=0.05)
+    assert statistics.stdev(lengths) == pytest.approx(150, rel=0.2)
+    assert {int(line) for line in outputs.lines} == set(range(10, 21))
+    system, user = body_of(target)["messages"]
+    assert len(system["content"].split()) == 5
+    assert user["role"] == "user"
+    # The same options make the same requests.
+    assert target == planned(
+        prompt_words=w.Lognormal(300, 500_000),
+        output_tokens=w.UniformValue(10, 20),
+        shared_prefix=5,
+    )
+
+
+def test_the_key_is_only_in_what_an_engine_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    assert not any(name == "authorization" for name, _ in planned().requests[0].headers)
+    monkeypatch.setenv(KEY_VARIABLE, "sk-1234")
+    plan = plan_of_command(CommandLineLoad(), {}, planned())
+    assert ("authorization", "Bearer ${key}") in planned().requests[0].headers
+    assert b"sk-1234" not in msgspec.json.encode(plan.request)
+    assert b"sk-1234" in encoded(plan.request)
+    for wrong in ("", "two\nlines"):
+        monkeypatch.setenv(KEY_VARIABLE, wrong)
+        with pytest.raises(BenchError, match=KEY_VARIABLE) as raised:
+            encoded(plan.request)
+        assert "two" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{"llm": None}, {"model": None}, {"paths": ("/a", "/b")}, {"method": "POST"}]
+)
+def test_what_contradicts_requests_of_models(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        planned(**options)
+
+
+def test_a_workload_has_streams() -> None:
+    text = """
+[run]
+good = ["first < 500ms", "tpot < 50ms"]
+[target]
+to = "http://h:1/"
+llm = "chat"
+model = "m"
+prompt_words = "uniform 10..20"
+first_timeout = "2s"
+gap_timeout = "1s"
+[[filament]]
+type = "open"
+rate = 5
+"""
+    found = read_workload(text, "a.toml", None)
+    assert isinstance(found.target, r.HttpTarget)
+    assert found.target.events == r.Events(first_timeout_ns=2000 * MS, gap_timeout_ns=1000 * MS)
+    assert found.run["good"] == (r.StreamLimit("first", 500 * MS), r.StreamLimit("tpot", 50 * MS))
+    lines = text.replace('llm = "chat"', 'events = "lines"').replace(
+        'model = "m"', 'end_mark = "x"'
+    )
+    read = read_workload(lines.replace('prompt_words = "uniform 10..20"', ""), "a.toml", None)
+    assert isinstance(read.target, r.HttpTarget)
+    assert isinstance(read.target.events, r.Events)
+    assert (read.target.events.events, read.target.events.end_mark) == ("lines", "x")
+
+
+def test_a_load_without_events_sends_what_it_sent() -> None:
+    target = parse.parse_target("http://h:1/")
+    assert b"events" not in msgspec.json.encode(target)
+    assert "streams" not in msgspec.to_builtins(
+        plan_of_command(CommandLineLoad(), {}, target).request
+    )
