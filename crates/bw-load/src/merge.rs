@@ -5,6 +5,7 @@
 
 use crate::result::{LittleLaw, merged_target};
 use bw_model::{EngineError, Nanos};
+use bw_record::streams::StreamSummary;
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -79,6 +80,11 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
         return Err("one is not an object".to_owned());
     };
     all.extend(figures);
+    if all.contains_key("streams") {
+        let streams: Vec<StreamSummary> = each(results, "streams")?;
+        let streams = StreamSummary::merged(&streams)?;
+        all.insert("streams".to_owned(), json!(streams));
+    }
     if all.contains_key("labels") {
         let labels = summaries(results, "labels")?;
         all.insert("labels".to_owned(), json!(labels));
@@ -144,6 +150,7 @@ fn intervals(request: &MergeRequest) -> Result<Vec<IntervalSummary>, String> {
     let merged = |(start, parts): (u64, Vec<Vec<IntervalSummary>>)| {
         let mut one = IntervalSummary::merged(start, &parts)?;
         one.response_hdr = one.response_hdr.filter(|_| request.interval_histograms);
+        one.first_hdr = one.first_hdr.filter(|_| request.interval_histograms);
         Ok(one)
     };
     by_start.into_iter().map(merged).collect()

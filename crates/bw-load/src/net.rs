@@ -30,10 +30,11 @@ pub(crate) use crate::net::connection::ConnectionOptions;
 use crate::net::connection::{CONNECT_TIMEOUT, Endpoint};
 use crate::net::pool::{HandshakeFailure, Pool};
 use crate::net::tls::TlsDescription;
-use crate::target::{Awaited, Background, Reaped, Target};
+use crate::target::{Awaited, Background, Reaped, SeenStream, Target};
 use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use bw_protocol::Protocol;
+use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
 use serde::Serialize;
 use std::{fmt, io};
@@ -296,6 +297,16 @@ impl<P: Protocol> Target for Network<P> {
     #[inline]
     fn background(&self) -> Background {
         self.pool.background()
+    }
+
+    fn stream(&self, slot: u32) -> Option<SeenStream> {
+        self.pool.stream(slot)
+    }
+
+    fn add_reads(&self, gaps: &mut Histogram, read_lateness: &mut Histogram) {
+        if let Some(streams) = self.pool.protocol().streams() {
+            streams.add_reads(gaps, read_lateness);
+        }
     }
 }
 

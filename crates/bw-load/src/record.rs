@@ -15,9 +15,11 @@ use crate::channels::BlockSender;
 use crate::labels::{LabelRecords, Labels};
 use crate::queue::{InFlight, Planned};
 use crate::routes::Routes;
+use crate::target::{SeenStream, Target};
 use bw_model::{DROPPED, Kind, Nanos, Row};
 use bw_record::interval::Interval;
-use bw_record::recorder::{OperationOutcome, Recorder};
+use bw_record::recorder::{OperationOutcome, Recorder, narrow};
+use bw_record::streams::{StreamEnd, StreamLimit, StreamRecord, is_good};
 use bw_schedule::filaments::{SequenceEnd, SequenceOutcome};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -181,9 +183,17 @@ pub struct WorkerRecord {
     intervals: BlockSender<Box<Interval>>,
     backlog: VecDeque<Box<Interval>>,
     rows: Option<RowBlocks>,
+    /// None: no target has streams.
+    streams: Option<Box<JudgedStreams>>,
     /// Of several targets; then the device of a row is its target.
     routes: Option<Routes>,
     last_end: Nanos,
+}
+
+/// The streams, and the limits of good ones.
+struct JudgedStreams {
+    record: StreamRecord,
+    limits: Vec<StreamLimit>,
 }
 
 /// A worker's ends of its channels to the reporter.
@@ -228,9 +238,22 @@ impl WorkerRecord {
                 block: Vec::with_capacity(BLOCK),
                 blocks,
             }),
+            streams: None,
             routes: None,
             last_end: Nanos::ZERO,
         }
+    }
+
+    /// Records streams too, with these limits of good ones; None: no target has streams.
+    #[must_use]
+    pub(crate) fn with_streams(mut self, limits: Option<Vec<StreamLimit>>) -> Self {
+        let Some(limits) = limits else { return self };
+        let judged = !limits.is_empty();
+        *self.interval = Interval::new(0).with_streams(judged);
+        let mut record = StreamRecord::new(judged);
+        record.touch();
+        self.streams = Some(Box::new(JudgedStreams { record, limits }));
+        self
     }
 
     /// Writes the target of each operation into its row.
@@ -375,6 +398,77 @@ impl WorkerRecord {
         }
     }
 
+    /// Returns whether a target has streams.
+    #[inline]
+    pub(crate) fn has_streams(&self) -> bool {
+        self.streams.is_some()
+    }
+
+    /// Records the stream of an operation that is recorded as completed at `now`; `read_at`: the time, by the worker's clock,
+    /// of the target's `now_ns`.
+    pub(crate) fn stream(
+        &mut self,
+        flight: &InFlight,
+        now: Nanos,
+        read_at: Nanos,
+        result: i64,
+        seen: &SeenStream,
+    ) {
+        let Some(streams) = &mut self.streams else {
+            return;
+        };
+        let (planned, outcome) = (&flight.planned, &seen.outcome);
+        let (issued, latest) = (flight.issued, now.max(flight.issued));
+        // What happened in between, by a clock that was set meanwhile, may be anything.
+        let time = |ns: Option<u64>| {
+            let ago = seen.now_ns.saturating_sub(ns?);
+            Some(Nanos(read_at.0.saturating_sub(ago)).clamp(issued, latest))
+        };
+        let end = StreamEnd {
+            intended: planned.operation.at,
+            issued,
+            ended: now,
+            result: narrow(result),
+            first_event: time(outcome.first_event_ns),
+            first: time(outcome.first_ns),
+            first_visible: time(outcome.first_visible_ns),
+            last: time(outcome.last_ns),
+            largest_gap: outcome.largest_gap_ns.map(Nanos),
+            events: outcome.events,
+            content: outcome.content,
+            shared: outcome.shared,
+            tokens: outcome.tokens,
+            prompt_tokens: outcome.prompt_tokens,
+            cached_tokens: outcome.cached_tokens,
+            reasoning_tokens: outcome.reasoning_tokens,
+            stopped_by_length: outcome.stopped_by_length,
+        };
+        let good = is_good(&end, &streams.limits);
+        self.interval
+            .complete_stream(end.first_ns(), end.known_tokens(), good);
+        if now >= self.measured_from && now < self.measured_until {
+            streams.record.record_in_time(&end);
+        }
+        if planned.operation.at >= self.measured_from {
+            streams.record.record(&end, good);
+        }
+    }
+
+    /// Takes from the target what it has counted of reads, at the end.
+    pub(crate) fn take_reads(&mut self, target: &impl Target) {
+        if let Some(streams) = &mut self.streams {
+            let StreamRecord {
+                gap, read_lateness, ..
+            } = &mut streams.record;
+            target.add_reads(gap, read_lateness);
+        }
+    }
+
+    /// Returns the streams; None: no target has any.
+    pub(crate) fn streams(&self) -> Option<&StreamRecord> {
+        self.streams.as_ref().map(|streams| &streams.record)
+    }
+
     /// Counts an operation that was in flight at the start or the end of the measured part, and was so until `ended`.
     #[inline]
     fn flow_ended(&mut self, flight: &InFlight, ended: Nanos) {
@@ -454,11 +548,20 @@ impl WorkerRecord {
                 used.reset(index);
                 used
             }
-            None => Box::new(Interval::new(index)),
+            None => Box::new(self.empty_interval(index)),
         };
         let full = std::mem::replace(&mut self.interval, next);
         self.backlog.push_back(full);
         self.hand_over();
+    }
+
+    /// Returns an empty interval.
+    pub(crate) fn empty_interval(&self, index: u64) -> Interval {
+        let interval = Interval::new(index);
+        match &self.streams {
+            Some(streams) => interval.with_streams(!streams.limits.is_empty()),
+            None => interval,
+        }
     }
 
     /// Hands finished intervals over in order, as far as there is room.

@@ -227,7 +227,10 @@ impl<'a> Reporter<'a> {
         let interval = (*first.key() < until).then(|| first.remove())?;
         let start = Nanos(interval.index.saturating_mul(self.length.0));
         let mut summary = interval.summary(start, self.length);
-        summary.response_hdr = self.histograms.then(|| interval.response_hdr());
+        if self.histograms {
+            summary.response_hdr = Some(interval.response_hdr());
+            summary.first_hdr = interval.first_hdr();
+        }
         Some(summary)
     }
 

@@ -13,6 +13,7 @@ use crate::tcp::TcpSpec;
 use crate::udp::UdpSpec;
 use bw_model::EngineError;
 use bw_model::{Kind, Nanos};
+use bw_record::streams::StreamLimit;
 use bw_schedule::access::AccessSpec;
 use bw_schedule::distribution::{Distribution, DistributionSpec};
 use bw_schedule::workload::{FilamentSpec, Placement, WorkloadSpec};
@@ -75,6 +76,15 @@ pub struct NamedTarget {
     pub target: TargetSpec,
 }
 
+/// What is expected of streams.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamsSpec {
+    /// Limits that a good stream is below, all of them.
+    #[serde(default)]
+    pub good: Vec<StreamLimit>,
+}
+
 /// How operations are issued at their intended start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -134,6 +144,9 @@ impl SchedulePart {
 pub struct LoadRequest {
     /// What operations are executed on.
     pub target: TargetSpec,
+    /// What good streams are; None, and no target has streams: nothing.
+    #[serde(default)]
+    pub streams: Option<StreamsSpec>,
     /// The filaments and their seed.
     pub workload: WorkloadSpec<TraceInput>,
     /// The length of the measured part; None: until the filaments have no more operations.
@@ -229,6 +242,24 @@ impl LoadRequest {
     pub fn end(&self) -> Nanos {
         let end = |duration| self.warm_up_ns + duration;
         self.duration_ns.map_or(Nanos::NEVER, end)
+    }
+
+    /// Returns the limits of good streams; None: no target has streams.
+    #[must_use]
+    pub(crate) fn stream_limits(&self) -> Option<Vec<StreamLimit>> {
+        let has_streams = |target: &TargetSpec| match target {
+            TargetSpec::Http(spec) => spec.events.is_some(),
+            _ => false,
+        };
+        let any = match &self.target {
+            TargetSpec::Several(several) => several
+                .targets
+                .iter()
+                .any(|named| has_streams(&named.target)),
+            target => has_streams(target),
+        };
+        let good = || self.streams.clone().unwrap_or_default().good;
+        any.then(good)
     }
 
     /// Checks the request without access to the system.
@@ -385,6 +416,9 @@ impl LoadRequest {
         }
         if self.interval_ns < Nanos(1_000_000) {
             return Some(("interval_ns", "at least a millisecond".to_owned()));
+        }
+        if self.streams.is_some() && self.stream_limits().is_none() {
+            return Some(("streams", "no target has events".to_owned()));
         }
         let none = self.duration_ns == Some(Nanos::ZERO);
         none.then(|| ("duration_ns", "more than zero".to_owned()))

@@ -11,6 +11,7 @@ use crate::reporter::{SamplesReport, per_s};
 use crate::request::{LoadRequest, Pacer};
 use bw_model::Nanos;
 use bw_record::recorder::Recorder;
+use bw_record::streams::StreamSummary;
 use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary, SequenceSummary};
 use bw_schedule::file_counts::{FileSetReport, RunFiles};
 use bw_trace::input::TraceReport;
@@ -140,6 +141,9 @@ pub struct LoadResult {
     /// Summaries by label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, KindSummary>>,
+    /// The streams; None: no target has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamSummary>,
     /// Summaries of sequences by chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequences: Option<BTreeMap<String, SequenceSummary>>,
@@ -238,6 +242,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
                 .iter()
                 .filter_map(|report| report.record.labels()),
         ),
+        streams: streams(&parts.reports, measured),
         sequences: parts.files.map(|files| sequences(files, &recorder)),
         file_set: parts.files.map(|files| FileSetResult {
             drawn: files.report(),
@@ -340,6 +345,16 @@ fn merged(reports: &[WorkerOutcome]) -> Recorder {
         .iter()
         .for_each(|report| all.merge(report.record.recorder()));
     all
+}
+
+/// Returns the streams of all workers; None: no target has any.
+fn streams(reports: &[WorkerOutcome], measured: Nanos) -> Option<StreamSummary> {
+    let records = reports.iter().filter_map(|one| one.record.streams());
+    let merged = records.cloned().reduce(|mut all, one| {
+        all.merge(one);
+        all
+    });
+    merged.map(|all| all.summary(measured))
 }
 
 /// Returns the sequences of each chain by its name.

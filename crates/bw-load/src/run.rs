@@ -171,8 +171,13 @@ impl RunContext {
         worker: usize,
         mut channels: RecordChannels,
     ) -> WorkerRecord {
+        let limits = request.stream_limits();
         channels.intervals.stock((0..SPARE_INTERVALS).map(|_| {
-            let mut interval = Box::new(Interval::new(0));
+            let interval = Interval::new(0);
+            let mut interval = Box::new(match &limits {
+                Some(limits) => interval.with_streams(!limits.is_empty()),
+                None => interval,
+            });
             interval.touch();
             interval
         }));
@@ -186,6 +191,7 @@ impl RunContext {
         let RecordChannels { intervals, rows } = channels;
         // There are at most 1024 workers.
         WorkerRecord::new(worker as u16, request.warm_up_ns, intervals, rows)
+            .with_streams(limits)
             .expecting(request.workload.kinds(), request.workload.chains())
             .with_routes(self.routes.clone())
             .with_labels(self.labels.clone())

@@ -12,8 +12,9 @@
 //! due every 50 us, so that its completions are seen that much late at most.
 
 use crate::routes::Routes;
-use crate::target::{Background, Reaped, Target};
+use crate::target::{Background, Reaped, SeenStream, Target};
 use bw_model::{Nanos, Operation};
+use bw_record::histogram::Histogram;
 use bw_schedule::filaments::FilamentId;
 use bw_sys::clock::monotonic_ns;
 use bw_sys::poll::{Interrupts, PollEntry, poll, readable};
@@ -76,6 +77,8 @@ impl PartState {
 pub struct Several {
     parts: Vec<PartState>,
     routes: Routes,
+    /// The part of each of the worker's slots, and its own slot there, of the operation that was last in it.
+    owners: Box<[(u16, u32)]>,
     /// The part with a prepared operation.
     prepared: Option<usize>,
     /// The part whose completions are taken first, in turn.
@@ -91,7 +94,9 @@ impl Several {
             .into_iter()
             .map(|target| PartState::new(target, depth))
             .collect();
+        let slots = parts.iter().map(|part: &PartState| part.slots.len()).sum();
         Self {
+            owners: vec![(0, NO_SLOT); slots].into_boxed_slice(),
             entries: Vec::with_capacity(parts.len()),
             parts,
             routes,
@@ -189,6 +194,8 @@ impl Target for Several {
         let own = state.free.pop();
         let own = own.expect("the worker asks for room before it submits");
         state.slots[own as usize] = slot;
+        // There are at most 1024 targets.
+        self.owners[slot as usize] = (part as u16, own);
         state.target.submit(own, operation);
         self.prepared = Some(part);
     }
@@ -228,6 +235,17 @@ impl Target for Several {
                 bw_sys::clock::sleep(at_most.0);
                 Ok(())
             }
+        }
+    }
+
+    fn stream(&self, slot: u32) -> Option<SeenStream> {
+        let (part, own) = *self.owners.get(slot as usize)?;
+        self.part(part.into()).stream(own)
+    }
+
+    fn add_reads(&self, gaps: &mut Histogram, read_lateness: &mut Histogram) {
+        for part in &self.parts {
+            part.target.add_reads(gaps, read_lateness);
         }
     }
 

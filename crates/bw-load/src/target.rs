@@ -5,6 +5,8 @@
 //! log after the run has started.
 
 use bw_model::{Nanos, Operation};
+use bw_protocol::events::StreamOutcome;
+use bw_record::histogram::Histogram;
 use bw_schedule::filaments::FilamentId;
 use std::any::Any;
 use std::io;
@@ -21,6 +23,15 @@ pub struct Reaped {
     pub result: i64,
     /// How long it had ended before the target looked; zero where the target does not know.
     pub unseen: Nanos,
+}
+
+/// A stream as the target has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenStream {
+    /// What it was, with times of the target's clock.
+    pub outcome: StreamOutcome,
+    /// The time of this clock [ns].
+    pub now_ns: u64,
 }
 
 /// What a target does while none of its operations is in flight.
@@ -123,6 +134,15 @@ pub trait Target: Any {
     fn background(&self) -> Background {
         Background::Nothing
     }
+
+    /// Returns the stream of the operation of a slot whose completion was just taken; None: its answer is no stream. The
+    /// worker asks only where a target has streams.
+    fn stream(&self, _slot: u32) -> Option<SeenStream> {
+        None
+    }
+
+    /// Adds the gaps between the events of streams, and how late the reads with events were.
+    fn add_reads(&self, _gaps: &mut Histogram, _read_lateness: &mut Histogram) {}
 
     /// Returns the number of parts.
     fn parts(&self) -> usize {

@@ -213,6 +213,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
         let (in_flight, waiting) = (self.slots.in_flight(), self.waiting.len());
         self.record
             .waiting(|| Some(self.waiting.pop(|_| true)?.planned));
+        self.record.take_reads(&self.target);
         self.record.close(in_flight as u64, waiting as u64);
         Ok(Finished {
             record: self.record,
@@ -551,6 +552,9 @@ impl<C: Clock, T: Target> Worker<C, T> {
         let result = end.result;
         let arrived = Nanos(self.now.0.saturating_sub(end.unseen.0));
         self.record.completed(flight, self.now, arrived, result);
+        if self.record.has_streams() {
+            self.stream_ended(flight, end);
+        }
         if flight.planned.operation.notify {
             let event = completed(&flight.planned, self.now, narrow(result));
             if self.draining {
@@ -558,6 +562,16 @@ impl<C: Clock, T: Target> Worker<C, T> {
             } else {
                 self.wake(flight.planned.filament, event);
             }
+        }
+    }
+
+    /// Records the stream of an operation that ended. The target's clock and the worker's are read one after the other,
+    /// so that the times of the events are those of the worker's clock, however long ago they were.
+    fn stream_ended(&mut self, flight: &InFlight, end: &Reaped) {
+        if let Some(seen) = self.target.stream(end.slot) {
+            let read_at = self.clock.now();
+            self.record
+                .stream(flight, self.now, read_at, end.result, &seen);
         }
     }
 

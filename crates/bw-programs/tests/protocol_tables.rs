@@ -97,6 +97,11 @@ fn the_tables_of_a_load_are_true() {
         "http",
         json!({"url": "http://h/", "connections": 1}),
     );
+    let events = |fields: Value| {
+        let target = json!({"url": "http://h/", "connections": 1, "events": fields});
+        within("target", "kind", "http")(target)
+    };
+    check(PAGE, "events", &json!({"format": "sse"}), &events);
     let request = json!({"label": "l", "path": "/"});
     check(PAGE, "a request", &request, &read::<RequestSpec>);
     check(PAGE, "expect", &json!({}), &read::<ExpectSpec>);

@@ -10,7 +10,10 @@
 mod grpc;
 mod lines;
 mod meaning;
+mod recorder;
 mod sse;
+
+pub use recorder::{StreamLimits, Streams};
 
 use grpc::Grpc;
 use lines::Lines;

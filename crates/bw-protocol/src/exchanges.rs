@@ -1,18 +1,21 @@
 //! What both versions of HTTP have: requests that all workers share, and counts of their responses.
 
 use crate::MeasuredPart;
-use crate::check::StatusClasses;
+use crate::check::{FIRST_ERROR, StatusClasses};
+use crate::events::Streams;
 use bw_model::{Nanos, Operation};
 use std::sync::Arc;
 
 /// The requests of one version of HTTP, and how many responses had which status.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Exchanges<R> {
     pub(crate) requests: Arc<R>,
     /// Maximum number of requests in progress on a connection.
     pub(crate) outstanding: u32,
     measured: MeasuredPart,
     statuses: StatusClasses,
+    /// None: responses are not read as streams.
+    pub(crate) streams: Option<Streams>,
 }
 
 impl<R> Exchanges<R> {
@@ -22,19 +25,45 @@ impl<R> Exchanges<R> {
             outstanding,
             measured: MeasuredPart::default(),
             statuses: StatusClasses::default(),
+            streams: None,
+        }
+    }
+
+    /// Makes room for the streams of one more connection.
+    pub(crate) fn grow(&self) {
+        if let Some(streams) = &self.streams {
+            streams.grow(self.outstanding);
+        }
+    }
+
+    /// Begins the stream of an operation.
+    pub(crate) fn begin(&self, slot: u32) {
+        if let Some(streams) = &self.streams {
+            streams.begin(slot);
+        }
+    }
+
+    /// Returns what reads the body of a response with this status as a stream.
+    #[inline]
+    pub(crate) fn streams_of(&self, status: u16) -> Option<&Streams> {
+        self.streams.as_ref().filter(|_| status < FIRST_ERROR)
+    }
+
+    /// Counts a complete response; returns the result of its operation, which was `result` so far.
+    #[inline]
+    pub(crate) fn complete(&self, slot: u32, status: u16, is_measured: bool, result: i64) -> i64 {
+        if is_measured {
+            self.statuses.count(status);
+        }
+        match self.streams_of(status) {
+            Some(streams) => streams.complete(slot, is_measured, result),
+            None => result,
         }
     }
 
     /// Returns whether the response to this operation is counted.
     pub(crate) fn is_measured(&self, operation: &Operation) -> bool {
         self.measured.has(operation)
-    }
-
-    /// Counts a complete response, unless it belongs to the warm-up.
-    pub(crate) fn count(&self, status: u16, is_measured: bool) {
-        if is_measured {
-            self.statuses.count(status);
-        }
     }
 
     pub(crate) fn measure_from(&mut self, from: Nanos) {

@@ -17,8 +17,9 @@ mod chunked;
 pub mod response;
 
 use crate::check::{Check, FIRST_ERROR, Matched};
+use crate::events::Streams;
 use crate::exchanges::Exchanges;
-use crate::http1::response::{ParseProgress, Response};
+use crate::http1::response::{BodyPart, ParseProgress, Response};
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Nanos, Operation};
@@ -128,7 +129,7 @@ impl Requests {
 }
 
 /// The protocol.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Http1(Exchanges<Requests>);
 
 impl Http1 {
@@ -136,6 +137,24 @@ impl Http1 {
     #[must_use]
     pub fn new(requests: Arc<Requests>, outstanding: u32) -> Self {
         Self(Exchanges::new(requests, outstanding))
+    }
+
+    /// Returns the end of the operation whose response is complete.
+    fn end(&self, session: &Http1Session, pending: Pending) -> End {
+        let Pending {
+            slot, is_measured, ..
+        } = pending;
+        let result = session.result(&self.0.requests.requests[pending.request as usize]);
+        let status = session.response.status();
+        let result = self.0.complete(slot, status, is_measured, result);
+        End { slot, result }
+    }
+
+    /// Reads the responses as streams, if there are any.
+    #[must_use]
+    pub fn with_streams(mut self, streams: Option<Streams>) -> Self {
+        self.0.streams = streams;
+        self
     }
 }
 
@@ -194,6 +213,7 @@ impl Protocol for Http1 {
     type Session = Http1Session;
 
     fn session(&self) -> Http1Session {
+        self.0.grow();
         Http1Session {
             pending: VecDeque::with_capacity(self.0.outstanding as usize),
             response: Response::new(),
@@ -236,6 +256,7 @@ impl Protocol for Http1 {
         if session.pending.is_empty() {
             session.expect(request);
         }
+        self.0.begin(slot);
         session.pending.push_back(Pending {
             slot,
             request: address.request,
@@ -264,18 +285,30 @@ impl Protocol for Http1 {
             let Pending { slot, end, .. } = pending;
             let request = &self.0.requests.requests[pending.request as usize];
             let matched = &mut session.matched;
-            let progress = session
-                .response
-                .receive_with(bytes, |piece| request.check.read(matched, piece));
+            let body = |status, part: BodyPart<'_>| {
+                let streams = self.0.streams_of(status);
+                match part {
+                    BodyPart::Bytes(piece) => {
+                        request.check.read(matched, piece);
+                        if let Some(streams) = streams {
+                            streams.read(slot, piece, pending.is_measured);
+                        }
+                    }
+                    BodyPart::ChunkEnd => {
+                        if let Some(streams) = streams {
+                            streams.boundary(slot, pending.is_measured);
+                        }
+                    }
+                }
+            };
+            let progress = session.response.receive_with(bytes, body);
             let used = match progress {
                 ParseProgress::More => break,
                 ParseProgress::Complete { used } => used,
                 ParseProgress::Malformed => return SessionState::Failed(-libc::EPROTO),
             };
             session.pending.pop_front();
-            self.0.count(session.response.status(), pending.is_measured);
-            let result = session.result(request);
-            ends.push(End { slot, result });
+            ends.push(self.end(session, pending));
             // A response that comes before the whole request was written makes the connection unusable.
             if out.written_bytes() < end || !session.response.is_persistent() {
                 session.closing = true;
@@ -295,10 +328,7 @@ impl Protocol for Http1 {
         if session.response.close()
             && let Some(pending) = session.pending.pop_front()
         {
-            self.0.count(session.response.status(), pending.is_measured);
-            let result = session.result(&self.0.requests.requests[pending.request as usize]);
-            let slot = pending.slot;
-            ends.push(End { slot, result });
+            ends.push(self.end(session, pending));
             session.end_all(RESEND, ends);
         }
         session.end_all(-libc::ECONNRESET, ends);
@@ -310,6 +340,10 @@ impl Protocol for Http1 {
 
     fn measure_from(&mut self, from: Nanos) {
         self.0.measure_from(from);
+    }
+
+    fn streams(&self) -> Option<&Streams> {
+        self.0.streams.as_ref()
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {

@@ -31,6 +31,7 @@ pub use crate::http2::request::{Request, Requests};
 pub use crate::http2::session::Http2Session;
 
 use crate::check::Matched;
+use crate::events::Streams;
 use crate::exchanges::Exchanges;
 use crate::http2::frame::{BLOCK_BYTES, Broken, WINDOW, put_frame, put_reset, put_window_update};
 use crate::http2::request::{Sending, put_block};
@@ -43,7 +44,7 @@ use std::sync::Arc;
 const TOO_LONG: i32 = -libc::EMSGSIZE;
 
 /// The protocol.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Http2(Exchanges<Requests>);
 
 impl Http2 {
@@ -52,12 +53,20 @@ impl Http2 {
     pub fn new(requests: Arc<Requests>, outstanding: u32) -> Self {
         Self(Exchanges::new(requests, outstanding))
     }
+
+    /// Reads the responses as streams, if there are any.
+    #[must_use]
+    pub fn with_streams(mut self, streams: Option<Streams>) -> Self {
+        self.0.streams = streams;
+        self
+    }
 }
 
 impl Protocol for Http2 {
     type Session = Http2Session;
 
     fn session(&self) -> Http2Session {
+        self.0.grow();
         Http2Session::new(self.0.outstanding)
     }
 
@@ -104,6 +113,7 @@ impl Protocol for Http2 {
         if list_bytes > session.settings.list_bytes {
             return Err(TOO_LONG);
         }
+        self.0.begin(slot);
         let resize = std::mem::take(&mut session.resize);
         put_block(id, block, resize, unsent == 0, out);
         session.streams.begin(Stream {
@@ -184,6 +194,10 @@ impl Protocol for Http2 {
 
     fn measure_from(&mut self, from: Nanos) {
         self.0.measure_from(from);
+    }
+
+    fn streams(&self) -> Option<&Streams> {
+        self.0.streams.as_ref()
     }
 
     fn statuses(&self) -> Option<[u64; 4]> {

@@ -25,6 +25,7 @@ pub use crate::outgoing::Outgoing;
 pub use crate::template::{Sink, Template};
 pub use crate::values::Values;
 
+use crate::events::Streams;
 use bw_model::{Nanos, Operation};
 
 /// The result of an operation on a connection.
@@ -126,6 +127,12 @@ pub trait Protocol: 'static {
 
     /// Returns what to do about the [`refusal`](Self::refusal); None: check the server.
     fn remedy(&self, _session: &Self::Session) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns its streams, whose times are set before each [`receive`](Self::receive); None: it has none.
+    #[inline]
+    fn streams(&self) -> Option<&Streams> {
         None
     }
 

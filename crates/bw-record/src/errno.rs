@@ -3,7 +3,7 @@
 //! A negative result is a negative errno, `-(10000 + status)` for an HTTP response with an error status, `-10001` to
 //! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100), `-(30000 + place)` for an error
 //! reply of Redis, where `place` is that of the reply's first word in a table, `-(1000000 + code)` for a SQLSTATE, whose
-//! five characters are digits of base 36, or [`CHECK_FAILED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! five characters are digits of base 36, [`CHECK_FAILED`], or [`STREAM_CUT`] to [`STREAM_STALLED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
 //! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
@@ -12,6 +12,15 @@ pub const HTTP_STATUS: i32 = 10_000;
 
 /// The `result` of an operation whose response was not what the user expects of it.
 pub const CHECK_FAILED: i32 = -20_000;
+
+/// The `result` of a stream whose answer ended without its end mark.
+pub const STREAM_CUT: i32 = -20_001;
+/// The `result` of a stream that reported an error in one of its events.
+pub const STREAM_ERROR: i32 = -20_002;
+/// The `result` of a stream without a content event for longer than the limit of its gaps.
+pub const STREAM_STALLED: i32 = -20_003;
+/// The names of these, in this order.
+const STREAM_NAMES: [&str; 3] = ["stream cut", "stream error", "stream stalled"];
 
 /// Added to the number of a SQLSTATE, and negated, to give the `result` of an operation.
 const SQLSTATE: i32 = 1_000_000;
@@ -252,6 +261,8 @@ const STATUSES: usize = 1000;
 const REDIS_PLACES: usize = NAMES.len() + STATUSES;
 const OTHER: usize = REDIS_PLACES + REDIS_WORDS.len();
 const CHECK: usize = OTHER + 1;
+const STREAM_PLACES: usize = CHECK + 1;
+const PLACES: usize = STREAM_PLACES + STREAM_NAMES.len();
 
 /// How many different SQLSTATEs are counted, each under its name: more than the errors that a load meets. Further ones
 /// are "other".
@@ -268,7 +279,7 @@ pub struct ErrorCounts {
 impl Default for ErrorCounts {
     fn default() -> Self {
         Self {
-            counts: vec![0; CHECK + 1].into_boxed_slice(),
+            counts: vec![0; PLACES].into_boxed_slice(),
             sqlstates: vec![(0, 0); SQLSTATES].into_boxed_slice(),
         }
     }
@@ -318,7 +329,7 @@ fn is_sqlstate(result: i32) -> bool {
 }
 
 /// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "Redis WRONGTYPE", "SQLSTATE 23505",
-/// "check-failed", "errno 4095", "other".
+/// "check-failed", "stream cut", "errno 4095", "other".
 #[must_use]
 pub fn name(result: i32) -> String {
     if let Some(code) = sqlstate_of(result) {
@@ -337,6 +348,9 @@ fn place(result: i32) -> usize {
     let redis = number.wrapping_sub(REDIS as usize);
     match number {
         _ if result == CHECK_FAILED => CHECK,
+        _ if (STREAM_STALLED..=STREAM_CUT).contains(&result) => {
+            STREAM_PLACES + number - STREAM_CUT.unsigned_abs() as usize
+        }
         _ if result < 0 && NAMES.get(number).is_some_and(|name| !name.is_empty()) => number,
         _ if result < 0 && status < STATUSES => NAMES.len() + status,
         _ if result < 0 && redis < REDIS_WORDS.len() => REDIS_PLACES + redis,
@@ -348,6 +362,7 @@ fn word(place: usize) -> String {
     match place {
         OTHER => "other".to_owned(),
         CHECK => "check-failed".to_owned(),
+        _ if place >= STREAM_PLACES => STREAM_NAMES[place - STREAM_PLACES].to_owned(),
         REDIS_PLACES => "Redis error".to_owned(),
         _ if place > REDIS_PLACES => format!("Redis {}", REDIS_WORDS[place - REDIS_PLACES]),
         _ if place >= NAMES.len() => match NFS_NAMES.get(place - NAMES.len()) {
@@ -383,6 +398,10 @@ mod tests {
         assert_eq!(name(-10_008), "NFS3ERR_JUKEBOX");
         assert_eq!(name(CHECK_FAILED), "check-failed");
         assert_eq!(name(-CHECK_FAILED), "other");
+        assert_eq!(name(STREAM_CUT), "stream cut");
+        assert_eq!(name(STREAM_ERROR), "stream error");
+        assert_eq!(name(STREAM_STALLED), "stream stalled");
+        assert_eq!(name(STREAM_STALLED - 1), "other");
         for word in ["ERR", "WRONGTYPE", "MOVED", "LOADING", "IOERR"] {
             let result = redis_error(word.as_bytes());
             assert_eq!(name(result), format!("Redis {word}"));

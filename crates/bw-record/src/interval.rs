@@ -30,6 +30,29 @@ pub struct Interval {
     pub waiting: u64,
     response: Histogram,
     issue_error: Histogram,
+    /// None: no target has streams.
+    streams: Option<Box<IntervalStreams>>,
+}
+
+/// The streams that ended in an interval.
+#[derive(Clone, Debug, PartialEq)]
+struct IntervalStreams {
+    /// Whether streams are judged.
+    judged: bool,
+    tokens: u64,
+    good: u64,
+    first: Histogram,
+}
+
+impl IntervalStreams {
+    fn new(judged: bool) -> Box<Self> {
+        Box::new(Self {
+            judged,
+            tokens: 0,
+            good: 0,
+            first: Histogram::coarse(),
+        })
+    }
 }
 
 impl Interval {
@@ -47,6 +70,16 @@ impl Interval {
             waiting: 0,
             response: Histogram::coarse(),
             issue_error: Histogram::coarse(),
+            streams: None,
+        }
+    }
+
+    /// Allocates the memory for streams; `judged`: they have limits.
+    #[must_use]
+    pub fn with_streams(self, judged: bool) -> Self {
+        Self {
+            streams: Some(IntervalStreams::new(judged)),
+            ..self
         }
     }
 
@@ -54,6 +87,9 @@ impl Interval {
     pub fn touch(&mut self) {
         self.response.touch();
         self.issue_error.touch();
+        if let Some(streams) = &mut self.streams {
+            streams.first.touch();
+        }
     }
 
     /// Counts an operation that starts in it. Never allocates.
@@ -74,12 +110,28 @@ impl Interval {
         }
     }
 
+    /// Counts a stream that ends in it, beside [`complete`](Self::complete): its time to the first content event, if it
+    /// succeeded and had one, the tokens that it is known to have, and whether it met all limits (None: there are none).
+    #[inline]
+    pub fn complete_stream(&mut self, first_ns: Option<u64>, tokens: u32, good: Option<bool>) {
+        let streams = (self.streams).get_or_insert_with(|| IntervalStreams::new(good.is_some()));
+        streams.tokens += u64::from(tokens);
+        streams.good += u64::from(good == Some(true));
+        if let Some(first_ns) = first_ns {
+            streams.first.record(first_ns);
+        }
+    }
+
     /// Makes it the empty interval `index`; keeps the memory.
     pub fn reset(&mut self, index: u64) {
         self.response.clear();
         self.issue_error.clear();
         (self.index, self.intended, self.issued, self.completed) = (index, 0, 0, 0);
         (self.errors, self.dropped, self.in_flight, self.waiting) = (0, 0, 0, 0);
+        if let Some(streams) = &mut self.streams {
+            (streams.tokens, streams.good) = (0, 0);
+            streams.first.clear();
+        }
     }
 
     /// Adds another worker's record of the same interval. Associative and commutative.
@@ -94,12 +146,22 @@ impl Interval {
         self.waiting += other.waiting;
         self.response.merge(&other.response);
         self.issue_error.merge(&other.issue_error);
+        if let Some(theirs) = &other.streams {
+            let judged = theirs.judged;
+            let mine = (self.streams).get_or_insert_with(|| IntervalStreams::new(judged));
+            mine.judged |= judged;
+            mine.tokens += theirs.tokens;
+            mine.good += theirs.good;
+            mine.first.merge(&theirs.first);
+        }
     }
 
     /// Returns the figures of the interval, whose length is `length`; the run's last one may be shorter.
     #[must_use]
     pub fn summary(&self, start: Nanos, length: Nanos) -> IntervalSummary {
         let missing = self.errors + self.dropped;
+        let streams = self.streams.as_deref();
+        let first = |share| streams?.first.quantile_among(share, missing);
         IntervalSummary {
             start_ns: start.0,
             length_ns: length.0,
@@ -116,6 +178,11 @@ impl Interval {
             response_ns_max: self.response.max(),
             issue_error_ns_p99: self.issue_error.quantile(0.99),
             response_hdr: None,
+            first_ns_p50: first(0.5),
+            first_ns_p99: first(0.99),
+            tokens: streams.map(|one| one.tokens),
+            good: streams.filter(|one| one.judged).map(|one| one.good),
+            first_hdr: None,
         }
     }
 
@@ -123,6 +190,12 @@ impl Interval {
     #[must_use]
     pub fn response_hdr(&self) -> String {
         self.response.hdr()
+    }
+
+    /// Returns the buckets of the times to the first content event; None: no target has streams.
+    #[must_use]
+    pub fn first_hdr(&self) -> Option<String> {
+        self.streams.as_ref().map(|streams| streams.first.hdr())
     }
 }
 
@@ -166,6 +239,33 @@ mod tests {
         used.in_flight = 9;
         used.reset(5);
         assert_eq!(used, Interval::new(5));
+        let mut used = filled(4, &[1, 2, 7]).with_streams(true);
+        used.complete_stream(Some(5), 3, Some(true));
+        used.reset(5);
+        assert_eq!(used, Interval::new(5).with_streams(true));
+    }
+
+    #[test]
+    fn streams_have_figures_where_a_target_has_streams() {
+        let plain = filled(0, &[10]);
+        let summary = plain.summary(Nanos(0), Nanos(100));
+        assert_eq!((summary.tokens, summary.good), (None, None));
+        let mut streams = filled(0, &[10, 20, 70]).with_streams(true);
+        streams.complete_stream(Some(5), 3, Some(true));
+        streams.complete_stream(Some(9), 0, Some(false));
+        streams.complete_stream(None, 0, Some(false));
+        streams.merge(&plain);
+        let mut both = plain;
+        both.merge(&streams);
+        let summary = both.summary(Nanos(0), Nanos(100));
+        assert_eq!((summary.tokens, summary.good), (Some(3), Some(1)));
+        // Three streams, of which the failed one is slower than all.
+        assert_eq!(
+            (summary.first_ns_p50, summary.first_ns_p99),
+            (Some(9), None)
+        );
+        let json = serde_json::to_value(filled(0, &[10]).summary(Nanos(0), Nanos(1))).unwrap();
+        assert!(json.get("tokens").is_none() && json.get("first_ns_p50").is_none());
     }
 
     proptest! {

@@ -5,4 +5,5 @@ pub mod histogram;
 pub mod interval;
 pub mod recorder;
 pub mod segment;
+pub mod streams;
 pub mod summary;

@@ -247,6 +247,22 @@ pub struct IntervalSummary {
     /// On request: the buckets of the response times, HdrHistogram V2, deflated, base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_hdr: Option<String>,
+    /// Median time from the intended start to the first content event of the streams that ended in it; failed and
+    /// dropped operations count as slower. None: no stream, or it lies among the latter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_ns_p50: Option<u64>,
+    /// 99th percentile of the same operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_ns_p99: Option<u64>,
+    /// Tokens of the streams that ended in it; None: no target has streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Streams that ended in it and met all limits; None: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<u64>,
+    /// On request: the buckets of the times to the first content event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_hdr: Option<String>,
 }
 
 impl IntervalSummary {
@@ -262,14 +278,22 @@ impl IntervalSummary {
         let sum = |of: fn(&Self) -> u64| each().map(of).sum();
         // Of an engine, these two are what its last interval ends with.
         let at_end = |of: fn(&Self) -> u64| parts.iter().filter_map(|one| one.last().map(of)).sum();
-        let mut response = Histogram::coarse();
+        let (mut response, mut first) = (Histogram::coarse(), Histogram::coarse());
         for part in each() {
             let buckets = part
                 .response_hdr
                 .as_ref()
                 .ok_or("an interval without its buckets")?;
             response.add_hdr(buckets)?;
+            if let Some(buckets) = &part.first_hdr {
+                first.add_hdr(buckets)?;
+            }
         }
+        let of_streams = |of: fn(&Self) -> Option<u64>| {
+            let known: Vec<u64> = each().filter_map(of).collect();
+            (!known.is_empty()).then(|| known.iter().sum())
+        };
+        let tokens = of_streams(|part| part.tokens);
         let (mut total, mut answered) = (0.0, 0);
         for part in each() {
             let count = part.completed - part.errors;
@@ -296,6 +320,11 @@ impl IntervalSummary {
             response_ns_max: greatest,
             issue_error_ns_p99: each().filter_map(|part| part.issue_error_ns_p99).max(),
             response_hdr: Some(response.hdr()),
+            first_ns_p50: first.quantile_among(0.5, missing),
+            first_ns_p99: first.quantile_among(0.99, missing),
+            tokens,
+            good: of_streams(|part| part.good),
+            first_hdr: tokens.map(|_| first.hdr()),
         })
     }
 }

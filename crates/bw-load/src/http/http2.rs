@@ -5,7 +5,7 @@
 //! Sources: RFC 9113 (section 3.3 for prior knowledge, 8.2 for the fields).
 
 use crate::http::Http2Plan;
-use crate::http::request::{HttpSpec, Labelled, Recorded, check_filled, template};
+use crate::http::request::{EventsSpec, HttpSpec, Labelled, Recorded, check_filled, template};
 use crate::net::plan::{PlanOptions, ServerPlan};
 use crate::net::tls::settings::HTTP_2;
 use bw_model::EngineError;
@@ -44,7 +44,11 @@ impl HttpSpec {
             (Requests::of(requests, values), Vec::new())
         };
         let (count, requests) = (requests.count(), Arc::new(requests));
-        let http = move |outstanding| Http2::new(Arc::clone(&requests), outstanding);
+        let events = self.events.clone();
+        let http = move |outstanding| {
+            let http = Http2::new(Arc::clone(&requests), outstanding);
+            http.with_streams(events.as_ref().map(EventsSpec::streams))
+        };
         let plan = ServerPlan::new("http", self.connecting_to(&server, HTTP_2)?, http);
         Ok(self.described(plan.with_recorded(recorded), "2", count))
     }

@@ -7,8 +7,9 @@ use crate::net::spec::{Connecting, server_spec};
 use crate::net::tls::settings::HTTP_1_1;
 use crate::recorded::{ReadTrace, RecordedSource};
 use base64::Engine;
-use bw_model::{EngineError, ExchangeAddress};
+use bw_model::{EngineError, ExchangeAddress, Nanos};
 use bw_protocol::check::{Check, Needle};
+use bw_protocol::events::{EventFormat, EventSpec, Meaning, StreamLimits, Streams};
 use bw_protocol::http1::{Body, Http1, Request, Requests};
 use bw_protocol::values::ValueSpec;
 use bw_protocol::{Protocol, Template, Values};
@@ -45,6 +46,41 @@ server_spec! {
         /// The version of HTTP.
         #[serde(default)]
         pub http: HttpVersion,
+        /// How responses are read as streams; None: they are not.
+        #[serde(default)]
+        pub events: Option<EventsSpec>,
+    }
+}
+
+/// How responses are read as streams of events.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventsSpec {
+    /// How events are delimited.
+    pub format: EventFormat,
+    /// Whose they are.
+    #[serde(default)]
+    pub meaning: Meaning,
+    /// Data of the event that ends a stream; None: as the meaning has it.
+    #[serde(default)]
+    pub end: Option<String>,
+    /// Until when the first event with content must arrive, counted as `timeout_ns`; None: no limit.
+    #[serde(default)]
+    pub first_timeout_ns: Option<Nanos>,
+    /// How long the next event with content, or the end, may take; None: no limit.
+    #[serde(default)]
+    pub gap_timeout_ns: Option<Nanos>,
+}
+
+impl EventsSpec {
+    /// Returns the streams of one worker.
+    pub(super) fn streams(&self) -> Streams {
+        let spec = EventSpec::new(self.format, self.meaning, self.end.as_deref());
+        let limits = StreamLimits {
+            first: self.first_timeout_ns,
+            gap: self.gap_timeout_ns,
+        };
+        Streams::new(spec, limits)
     }
 }
 
@@ -165,7 +201,11 @@ impl HttpSpec {
             (Requests::of(requests, values), Vec::new())
         };
         let (count, requests) = (requests.count(), Arc::new(requests));
-        let http = move |outstanding| Http1::new(Arc::clone(&requests), outstanding);
+        let events = self.events.clone();
+        let http = move |outstanding| {
+            let http = Http1::new(Arc::clone(&requests), outstanding);
+            http.with_streams(events.as_ref().map(EventsSpec::streams))
+        };
         let plan = ServerPlan::new("http", self.connecting_to(&server, HTTP_1_1)?, http);
         Ok(self.described(plan.with_recorded(recorded), "1.1", count))
     }

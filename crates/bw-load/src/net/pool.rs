@@ -23,9 +23,11 @@ use crate::net::slot_list::{SlotLinks, Timeouts};
 use crate::net::tls::TlsDescription;
 use crate::net::tls::refusal::Refusal;
 use crate::net::transport::Transport;
-use crate::target::{Awaited, Background, Reaped};
+use crate::target::{Awaited, Background, Reaped, SeenStream};
 use bw_model::{Kind, Nanos, Operation};
+use bw_protocol::events::Streams;
 use bw_protocol::{End, MeasuredPart, Protocol, RESEND, SessionState};
+use bw_record::errno::STREAM_STALLED;
 use bw_record::histogram::Histogram;
 use bw_sys::clock::monotonic_ns;
 use std::collections::VecDeque;
@@ -87,6 +89,10 @@ pub(crate) struct Pool<P: Protocol> {
     /// How many operations have begun and not ended.
     in_flight: usize,
     timeouts: Timeouts,
+    /// Of streams: until the first event with content.
+    firsts: Timeouts,
+    /// Of streams: from one event with content to the next.
+    gaps: Timeouts,
     /// What the protocol's last step ended.
     ends: Vec<End>,
     counts: ConnectionCounts,
@@ -110,6 +116,8 @@ impl<P: Protocol> Pool<P> {
         let outstanding = options.outstanding as usize;
         let slots = size * outstanding;
         let connections = Connections::new(established, false, outstanding, || protocol.session())?;
+        let limits = protocol.streams().map(Streams::limits).unwrap_or_default();
+        let slots_with = |limit: Option<Nanos>| if limit.is_some() { slots } else { 0 };
         let nothing = Operation {
             at: Nanos::ZERO,
             offset: 0,
@@ -130,6 +138,8 @@ impl<P: Protocol> Pool<P> {
             carriers: vec![NOBODY; slots].into_boxed_slice(),
             in_flight: 0,
             timeouts: Timeouts::new(options.timeout, slots),
+            firsts: Timeouts::new(limits.first, slots_with(limits.first)),
+            gaps: Timeouts::new(limits.gap, slots_with(limits.gap)),
             ends: Vec::with_capacity(options.outstanding as usize),
             counts: ConnectionCounts::default(),
             measured: MeasuredPart::default(),
@@ -237,6 +247,7 @@ impl<P: Protocol> Pool<P> {
     /// Assigns the operation to a connection, or queues it.
     pub(crate) fn submit(&mut self, slot: u32, operation: &Operation) {
         self.in_flight += 1;
+        self.carriers[slot as usize] = NOBODY;
         if operation.kind != Kind::Exchange {
             return self.end(slot, -libc::EOPNOTSUPP);
         }
@@ -245,7 +256,7 @@ impl<P: Protocol> Pool<P> {
             self.connections.traffic = Traffic::default();
         }
         self.timeouts.start(slot, monotonic_ns);
-        self.carriers[slot as usize] = NOBODY;
+        self.firsts.start(slot, monotonic_ns);
         self.operations[slot as usize] = *operation;
         let Some(index) = self.take_free() else {
             return self.waiting.push_back(slot);
@@ -303,7 +314,9 @@ impl<P: Protocol> Pool<P> {
 
     /// Returns when there is something to do that the connections do not know [ns].
     fn due_ns(&self) -> Option<u64> {
-        self.timeouts.first().map(|(_, due_ns)| due_ns)
+        let limits = [&self.timeouts, &self.firsts, &self.gaps];
+        let due = limits.into_iter().filter_map(Timeouts::first);
+        due.map(|(_, due_ns)| due_ns).min()
     }
 
     /// See [`Target::awaited`](crate::target::Target::awaited).
@@ -436,12 +449,23 @@ impl<P: Protocol> Pool<P> {
         let token = connection.token(index);
         let greets = connection.state == ConnectionState::ProtocolHandshake;
         let idle = connection.carried.is_empty() && !greets;
+        if let Some(streams) = self.protocol.streams()
+            && let Some(transport) = &mut connection.transport
+        {
+            streams.arrives(transport.arrival_ns(), transport.unseen().0);
+        }
         let state = self.protocol.receive(
             &mut connection.session,
             &buffer[..length],
             &mut connection.out,
             &mut self.ends,
         );
+        if let Some(streams) = self.protocol.streams() {
+            while let Some(slot) = streams.take_heard() {
+                self.firsts.end(slot);
+                self.gaps.start(slot, monotonic_ns);
+            }
+        }
         let is_unmatched = is_datagram && !idle && self.ends.is_empty();
         self.counts.unrequested += u64::from(is_unmatched);
         let all_sound = self
@@ -574,14 +598,38 @@ impl<P: Protocol> Pool<P> {
     }
 
     /// Ends an operation whose answer had arrived so long before it was read.
-    fn end_unseen(&mut self, slot: u32, result: i64, unseen: Nanos) {
+    fn end_unseen(&mut self, slot: u32, mut result: i64, unseen: Nanos) {
         self.in_flight -= 1;
         self.timeouts.end(slot);
+        if let Some(streams) = self.protocol.streams() {
+            self.firsts.end(slot);
+            self.gaps.end(slot);
+            if result == i64::from(-libc::ECONNRESET) && self.has_begun(slot) {
+                result = streams.broken(slot, result);
+            }
+        }
         self.connections.ended.push_back(Reaped {
             slot,
             result,
             unseen,
         });
+    }
+
+    /// Returns whether the operation of a slot has had a connection.
+    fn has_begun(&self, slot: u32) -> bool {
+        let carrier = self.carriers.get(slot as usize);
+        carrier.is_some_and(|carrier| *carrier != NOBODY)
+    }
+
+    /// See [`Target::stream`](crate::target::Target::stream).
+    pub(crate) fn stream(&self, slot: u32) -> Option<SeenStream> {
+        let streams = self.protocol.streams()?;
+        // What the slot had before belongs to another operation.
+        let begun = self.has_begun(slot).then(|| streams.outcome(slot));
+        Some(SeenStream {
+            outcome: begun.unwrap_or_default(),
+            now_ns: monotonic_ns(),
+        })
     }
 
     /// Assigns waiting operations to connections with room.
@@ -695,14 +743,18 @@ impl<P: Protocol> Pool<P> {
 impl<P: Protocol> Pool<P> {
     /// Ends the operations and the attempts that have exceeded their limit, and begins the attempts that are due.
     fn expire(&mut self) -> io::Result<()> {
-        if self.timeouts.first().is_none() && !self.connections.is_any_down() {
+        if self.due_ns().is_none() && !self.connections.is_any_down() {
             return Ok(());
         }
         let now_ns = monotonic_ns();
+        let is_due = |limits: &Timeouts| limits.first().filter(|(_, due_ns)| *due_ns <= now_ns);
         for _ in 0..SLICE {
-            match self.timeouts.first() {
-                Some((slot, due_ns)) if due_ns <= now_ns => self.time_out(slot)?,
-                _ => break,
+            if let Some((slot, _)) = is_due(&self.timeouts).or_else(|| is_due(&self.firsts)) {
+                self.time_out(slot, -libc::ETIMEDOUT)?;
+            } else if let Some((slot, _)) = is_due(&self.gaps) {
+                self.time_out(slot, STREAM_STALLED)?;
+            } else {
+                break;
             }
         }
         for _ in 0..SLICE {
@@ -714,14 +766,15 @@ impl<P: Protocol> Pool<P> {
         Ok(())
     }
 
-    fn time_out(&mut self, slot: u32) -> io::Result<()> {
+    /// Ends an operation that exceeded a limit with this result.
+    fn time_out(&mut self, slot: u32, result: i32) -> io::Result<()> {
         let is_measured = self.is_measured(slot);
         self.counts.timeouts += u64::from(is_measured);
         let index = self.carriers[slot as usize];
         if index == NOBODY {
             let place = self.waiting.iter().position(|waits| *waits == slot);
             place.and_then(|place| self.waiting.remove(place));
-            self.end(slot, -libc::ETIMEDOUT);
+            self.end(slot, result);
             return Ok(());
         }
         let connection = &mut self.connections[index];
@@ -729,7 +782,7 @@ impl<P: Protocol> Pool<P> {
             .protocol
             .cancel(&mut connection.session, slot, &mut connection.out);
         self.release(index, slot);
-        self.end(slot, -libc::ETIMEDOUT);
+        self.end(slot, result);
         if usable {
             let token = self.connections[index].token(index);
             self.write(index)?;

@@ -139,6 +139,11 @@ impl<S: Read + Write> TlsStream<S> {
         &self.socket
     }
 
+    /// As [`socket`](Self::socket), to change it.
+    pub(crate) fn socket_mut(&mut self) -> &mut S {
+        &mut self.socket
+    }
+
     /// Continues the handshake; returns whether it is complete. If not, the socket must become readable first, or
     /// writable if [`Self::wants_write`].
     ///

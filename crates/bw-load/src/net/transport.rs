@@ -8,6 +8,7 @@ use crate::net::tls::settings::TlsSettings;
 use crate::net::tls::{CONTENT_BYTES, TlsDescription, TlsStream};
 use bw_model::Nanos;
 use bw_sys::arrival;
+use bw_sys::clock::monotonic_ns;
 use socket2::Socket;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
@@ -18,6 +19,10 @@ use std::time::Duration;
 pub(crate) struct StampedSocket {
     socket: Socket,
     unseen: Nanos,
+    /// Whether it has read since the last [`Transport::arrival`].
+    has_read: bool,
+    /// The last arrival that was asked for [ns].
+    arrived_ns: u64,
 }
 
 impl StampedSocket {
@@ -27,6 +32,8 @@ impl StampedSocket {
         Self {
             socket,
             unseen: Nanos::ZERO,
+            has_read: false,
+            arrived_ns: 0,
         }
     }
 
@@ -41,6 +48,7 @@ impl Read for StampedSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let received = arrival::receive(self.socket.as_fd(), buffer)?;
         self.unseen = Nanos(received.unseen_ns.unwrap_or_default());
+        self.has_read = true;
         Ok(received.length)
     }
 }
@@ -92,6 +100,19 @@ impl Transport {
             Self::Plain(plain) => plain.unseen,
             Self::Tls(stream) => stream.socket().unseen,
         }
+    }
+
+    /// Returns when what was read last had arrived [ns of CLOCK_MONOTONIC], to be called after each read. Records of TLS that
+    /// came with the same read of the socket have the same time.
+    pub(crate) fn arrival_ns(&mut self) -> u64 {
+        let socket = match self {
+            Self::Plain(plain) => plain,
+            Self::Tls(stream) => stream.socket_mut(),
+        };
+        if std::mem::take(&mut socket.has_read) {
+            socket.arrived_ns = monotonic_ns().saturating_sub(socket.unseen.0);
+        }
+        socket.arrived_ns
     }
 
     /// Continues the handshake on a connected socket; returns whether it is complete, or there is none.

@@ -49,6 +49,15 @@ pub(crate) struct Read {
     pub complete: bool,
 }
 
+/// A part of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyPart<'a> {
+    /// Some of its bytes, without the transfer coding.
+    Bytes(&'a [u8]),
+    /// The end of a chunk.
+    ChunkEnd,
+}
+
 /// The bytes are not a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -70,14 +79,14 @@ impl Chunked {
         }
     }
 
-    /// Reads the next piece of the body, up to its end; its data go to `data`.
+    /// Reads the next piece of the body, up to its end; its data, and the end of each chunk, go to `data`.
     ///
     /// # Errors
     /// The bytes are not a chunked body; the reader must not be used again.
     pub(crate) fn read(
         &mut self,
         bytes: &[u8],
-        mut data: impl FnMut(&[u8]),
+        mut data: impl FnMut(BodyPart<'_>),
     ) -> Result<Read, Malformed> {
         let mut read = Read {
             used: 0,
@@ -90,7 +99,10 @@ impl Chunked {
                 read.data += taken;
                 // No more than the length of a slice.
                 let end = read.used + taken as usize;
-                data(&bytes[read.used..end]);
+                data(BodyPart::Bytes(&bytes[read.used..end]));
+                if taken == left {
+                    data(BodyPart::ChunkEnd);
+                }
                 read.used = end;
                 self.place = after_data(left - taken);
             } else {

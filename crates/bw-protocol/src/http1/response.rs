@@ -6,6 +6,7 @@
 //! whether the connection outlives it follows RFC 9112, sections 6.3 and 9.3; what a load generator cannot decide
 //! safely (two lengths that differ, an unknown coding) is malformed.
 
+pub use crate::http1::chunked::BodyPart;
 use crate::http1::chunked::Chunked;
 use httparse::{Header, ParserConfig, Status};
 use memchr::memchr_iter;
@@ -100,17 +101,22 @@ impl Response {
 
     /// Reads the next piece; does not consume what follows a complete response.
     pub fn receive(&mut self, bytes: &[u8]) -> ParseProgress {
-        self.receive_with(bytes, |_| ())
+        self.receive_with(bytes, |_, _| ())
     }
 
-    /// As [`receive`](Self::receive); the bytes of the body, without the transfer coding, go to `body`.
-    pub fn receive_with(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> ParseProgress {
+    /// As [`receive`](Self::receive); `body` gets the parts of the body, with the status.
+    pub fn receive_with(
+        &mut self,
+        bytes: &[u8],
+        mut body: impl FnMut(u16, BodyPart<'_>),
+    ) -> ParseProgress {
         let mut used = 0;
         loop {
             let progress = match self.place {
                 ResponseState::Head => self.receive_head(&bytes[used..]),
                 ResponseState::Body(framing) => {
-                    self.receive_body(framing, &bytes[used..], &mut body)
+                    let status = self.status;
+                    self.receive_body(framing, &bytes[used..], &mut |part| body(status, part))
                 }
                 ResponseState::Complete => return ParseProgress::Complete { used },
                 ResponseState::Malformed => return ParseProgress::Malformed,
@@ -241,7 +247,7 @@ impl Response {
         &mut self,
         framing: Framing,
         bytes: &[u8],
-        body: &mut impl FnMut(&[u8]),
+        body: &mut impl FnMut(BodyPart<'_>),
     ) -> Option<usize> {
         if bytes.is_empty() {
             return None;
@@ -251,17 +257,22 @@ impl Response {
             Framing::Chunked(chunked) => Some(self.receive_chunked(chunked, bytes, body)),
             Framing::Close => {
                 self.count(bytes.len() as u64);
-                body(bytes);
+                body(BodyPart::Bytes(bytes));
                 Some(bytes.len())
             }
         }
     }
 
-    fn receive_length(&mut self, left: u64, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> usize {
+    fn receive_length(
+        &mut self,
+        left: u64,
+        bytes: &[u8],
+        body: &mut impl FnMut(BodyPart<'_>),
+    ) -> usize {
         let taken = left.min(bytes.len() as u64);
         self.count(taken);
         // No more than the length of a slice.
-        body(&bytes[..taken as usize]);
+        body(BodyPart::Bytes(&bytes[..taken as usize]));
         self.place = match left - taken {
             0 => ResponseState::Complete,
             left => ResponseState::Body(Framing::Length(left)),
@@ -274,7 +285,7 @@ impl Response {
         &mut self,
         mut chunked: Chunked,
         bytes: &[u8],
-        body: &mut impl FnMut(&[u8]),
+        body: &mut impl FnMut(BodyPart<'_>),
     ) -> usize {
         let Ok(read) = chunked.read(bytes, body) else {
             self.place = ResponseState::Malformed;

@@ -138,8 +138,10 @@ impl Http2Session {
         if stream.sending.unsent > 0 {
             put_reset(stream.sending.stream, frame::CANCEL, out);
         }
-        http.count(stream.status, stream.is_measured);
-        ends.push(stream.end(stream.result(http.requests.sent(&stream.sending))));
+        let result = stream.result(http.requests.sent(&stream.sending));
+        let (slot, is_measured) = (stream.slot, stream.is_measured);
+        let result = http.complete(slot, stream.status, is_measured, result);
+        ends.push(stream.end(result));
     }
 
     /// Resets a stream whose frames break the rules.
@@ -295,12 +297,13 @@ impl Http2Session {
         Ok(())
     }
 
-    /// Continues the search for the text that a response must contain, in a piece of the payload of DATA.
-    fn search(&mut self, head: FrameHead, piece: &[u8], requests: &Requests) {
+    /// Continues the search for the text that a response must contain, and reads the events of a stream, in a piece of the
+    /// payload of DATA.
+    fn read_body(&mut self, head: FrameHead, piece: &[u8], http: &Exchanges<Requests>) {
         let Some(stream) = self.streams.find(head.stream) else {
             return;
         };
-        let check = &requests.sent(&stream.sending).check;
+        let check = &http.requests.sent(&stream.sending).check;
         // The length of the padding is before the content, and the padding behind it.
         let (before, padding) = if head.has(frame::PADDED) {
             (1, u32::from(self.first_byte))
@@ -312,6 +315,13 @@ impl Http2Session {
         let end = (head.length.saturating_sub(padding)).saturating_sub(read) as usize;
         if let Some(content) = piece.get(begin..end.min(piece.len())) {
             check.read(&mut stream.matched, content);
+            // Before the response's own head it is an error.
+            if stream.status > 0
+                && !content.is_empty()
+                && let Some(streams) = http.streams_of(stream.status)
+            {
+                streams.read(stream.slot, content, stream.is_measured);
+            }
         }
     }
 
@@ -341,6 +351,11 @@ impl Http2Session {
             return Ok(());
         }
         stream.body_bytes += u64::from(content);
+        if content > 0
+            && let Some(streams) = http.streams_of(stream.status)
+        {
+            streams.boundary(stream.slot, stream.is_measured);
+        }
         if head.has(frame::END_STREAM) {
             self.complete(head.stream, http, out, ends);
             return Ok(());
@@ -497,8 +512,9 @@ impl Http2Session {
                 if self.left == head.length {
                     self.first_byte = piece.first().copied().unwrap_or_default();
                 }
-                if head.kind == frame::DATA && http.requests.searches {
-                    self.search(head, piece, &http.requests);
+                let is_read = http.requests.searches || http.streams.is_some();
+                if head.kind == frame::DATA && is_read {
+                    self.read_body(head, piece, http);
                 }
             } else if taken < self.left as usize || !self.payload.is_empty() {
                 self.payload.extend_from_slice(piece);

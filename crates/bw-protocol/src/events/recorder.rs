@@ -1,0 +1,201 @@
+//! The streams of one worker: a reader for each slot, and what they have in common.
+//!
+//! Decision: readers belong to slots, so that what a stream was can be asked for after its operation has left its
+//! connection, and HTTP/1.1 and HTTP/2 have the same code. The time is passed in once for each read, by who reads.
+
+use super::{EventReader, EventSpec, StreamOutcome};
+use bw_model::Nanos;
+use bw_record::errno::{STREAM_CUT, STREAM_ERROR};
+use bw_record::histogram::Histogram;
+use std::cell::RefCell;
+
+/// The time limits of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// Until its first event with content, as the limit of an operation counts; None: no limit.
+    pub first: Option<Nanos>,
+    /// From one event with content to the next, or to the end; None: no limit.
+    pub gap: Option<Nanos>,
+}
+
+impl StreamLimits {
+    /// Returns whether there is one.
+    #[must_use]
+    pub fn are_any(&self) -> bool {
+        self.first.is_some() || self.gap.is_some()
+    }
+}
+
+/// The streams of one worker.
+#[derive(Debug)]
+pub struct Streams {
+    spec: EventSpec,
+    limits: StreamLimits,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// By slot.
+    readers: Vec<EventReader>,
+    /// Arrival of what is being read [ns].
+    at: u64,
+    /// How long ago that was when it was read [ns].
+    unseen: u64,
+    /// Whether this read has had an event with content.
+    has_content: bool,
+    /// With limits: slots whose streams had such an event in it.
+    heard: Vec<u32>,
+    gaps: Histogram,
+    read_lateness: Histogram,
+}
+
+impl Streams {
+    /// Returns the record of streams that are read like this.
+    #[must_use]
+    pub fn new(spec: EventSpec, limits: StreamLimits) -> Self {
+        Self {
+            spec,
+            limits,
+            state: RefCell::new(State {
+                readers: Vec::new(),
+                at: 0,
+                unseen: 0,
+                has_content: false,
+                heard: Vec::new(),
+                gaps: Histogram::new(),
+                read_lateness: Histogram::new(),
+            }),
+        }
+    }
+
+    /// Returns the time limits.
+    #[must_use]
+    pub fn limits(&self) -> StreamLimits {
+        self.limits
+    }
+
+    /// Makes room for so many more slots.
+    pub(crate) fn grow(&self, slots: u32) {
+        let mut state = self.state.borrow_mut();
+        let all = state.readers.len() + slots as usize;
+        state.readers.resize_with(all, EventReader::new);
+        state.heard.reserve(all);
+    }
+
+    /// Sets the time of what is read next: it arrived at `at` [ns], `unseen` before it was read [ns].
+    pub fn arrives(&self, at: u64, unseen: u64) {
+        let mut state = self.state.borrow_mut();
+        (state.at, state.unseen, state.has_content) = (at, unseen, false);
+    }
+
+    /// Begins the stream of an operation.
+    pub(crate) fn begin(&self, slot: u32) {
+        let mut state = self.state.borrow_mut();
+        if let Some(reader) = state.readers.get_mut(slot as usize) {
+            reader.begin();
+        }
+    }
+
+    /// Reads a piece of an answer.
+    pub(crate) fn read(&self, slot: u32, piece: &[u8], is_measured: bool) {
+        self.step(slot, is_measured, |reader, spec, at, gap| {
+            reader.read(spec, piece, at, gap);
+        });
+    }
+
+    /// Reads a boundary of the transfer.
+    pub(crate) fn boundary(&self, slot: u32, is_measured: bool) {
+        self.step(slot, is_measured, |reader, spec, _, gap| {
+            reader.boundary(spec, gap);
+        });
+    }
+
+    /// Ends the stream of a complete answer; returns the result of its operation, which was `result` so far.
+    pub(crate) fn complete(&self, slot: u32, is_measured: bool, result: i64) -> i64 {
+        self.step(slot, is_measured, |reader, spec, _, gap| {
+            reader.finish(spec, gap);
+        });
+        if result < 0 {
+            result
+        } else {
+            self.judge(slot, result)
+        }
+    }
+
+    /// Returns the result of an operation whose connection was lost, which is `result` if no event had arrived.
+    #[must_use]
+    pub fn broken(&self, slot: u32, result: i64) -> i64 {
+        if self.outcome(slot).events == 0 {
+            return result;
+        }
+        self.judge(slot, result)
+    }
+
+    fn judge(&self, slot: u32, result: i64) -> i64 {
+        let outcome = self.outcome(slot);
+        if outcome.failed {
+            STREAM_ERROR.into()
+        } else if self.spec.is_cut(&outcome) {
+            STREAM_CUT.into()
+        } else {
+            result
+        }
+    }
+
+    fn step(
+        &self,
+        slot: u32,
+        is_measured: bool,
+        step: impl FnOnce(&mut EventReader, &EventSpec, u64, &mut dyn FnMut(u64)),
+    ) {
+        let State {
+            readers,
+            at,
+            unseen,
+            has_content,
+            heard,
+            gaps,
+            read_lateness,
+        } = &mut *self.state.borrow_mut();
+        let Some(reader) = readers.get_mut(slot as usize) else {
+            return;
+        };
+        let before = reader.outcome().content;
+        step(reader, &self.spec, *at, &mut |gap| {
+            if is_measured {
+                gaps.record(gap);
+            }
+        });
+        if reader.outcome().content == before {
+            return;
+        }
+        if is_measured && !std::mem::replace(has_content, true) {
+            read_lateness.record(*unseen);
+        }
+        if self.limits.are_any() && heard.last() != Some(&slot) {
+            heard.push(slot);
+        }
+    }
+
+    /// Returns a slot whose stream has had an event with content since it was asked for last; with limits only.
+    #[must_use]
+    pub fn take_heard(&self) -> Option<u32> {
+        self.state.borrow_mut().heard.pop()
+    }
+
+    /// Returns what the stream of the last operation that began in this slot was so far.
+    #[must_use]
+    pub fn outcome(&self, slot: u32) -> StreamOutcome {
+        let state = self.state.borrow();
+        let reader = state.readers.get(slot as usize);
+        reader.map(EventReader::outcome).unwrap_or_default()
+    }
+
+    /// Adds the gaps between events with content, and how late each read with one was.
+    pub fn add_reads(&self, gaps: &mut Histogram, read_lateness: &mut Histogram) {
+        let state = self.state.borrow();
+        gaps.merge(&state.gaps);
+        read_lateness.merge(&state.read_lateness);
+    }
+}
