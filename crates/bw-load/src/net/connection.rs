@@ -92,6 +92,30 @@ impl ReplacedSocket {
     }
 }
 
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    ByServer,
+    ByClient,
+    /// By this side at the end of the run, with nothing in progress.
+    Orderly,
+    /// Its operation exceeded the time limit.
+    TimedOut {
+        is_measured: bool,
+    },
+}
+
+impl Closing {
+    /// Returns the answer that may still arrive.
+    pub(crate) fn owed(self) -> Owed {
+        match self {
+            Self::ByServer | Self::ByClient | Self::Orderly => Owed::Nothing,
+            Self::TimedOut { is_measured: true } => Owed::Counted,
+            Self::TimedOut { is_measured: false } => Owed::WarmUp,
+        }
+    }
+}
+
 /// The answer of an operation that exceeded the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owed {
@@ -292,21 +316,22 @@ impl<S> Connection<S> {
         established && self.carried.is_empty() && !self.is_unfinished() && !self.unwritable
     }
 
-    /// Announces that this side closes the connection, if nothing is in progress on it: `put` puts what the protocol has for
-    /// that. What the kernel does not accept at once is left out.
+    /// Announces that this side closes the connection, if nothing is in progress on it; returns whether it has. `put` puts
+    /// what the protocol has for that. What the kernel does not accept at once is left out.
     pub(crate) fn announce_end(
         &mut self,
         put: impl FnOnce(&mut S, &mut Outgoing),
         sent_bytes: &mut u64,
-    ) {
-        if self.is_idle() {
-            put(&mut self.session, &mut self.out);
-            if matches!(self.write(sent_bytes), Ok(true))
-                && let Some(transport) = &mut self.transport
-            {
-                transport.announce_end();
-            }
+    ) -> bool {
+        if !self.is_idle() {
+            return false;
         }
+        put(&mut self.session, &mut self.out);
+        let is_whole = matches!(self.write(sent_bytes), Ok(true));
+        if let Some(transport) = self.transport.as_mut().filter(|_| is_whole) {
+            transport.announce_end();
+        }
+        is_whole
     }
 
     /// Reads one piece; returns its length, 0 at the end, or None if there is nothing at the moment.
@@ -376,12 +401,17 @@ impl<S> Connection<S> {
     }
 
     /// Closes the socket. If we close first, it sends a reset: otherwise a local port would stay in TIME_WAIT for a
-    /// minute, and a server that closes after each answer would exhaust the ports.
-    pub(crate) fn close(&mut self, by_server: bool) {
+    /// minute, and a server that closes after each answer would exhaust the ports. In an orderly close an end precedes the
+    /// reset, and the server reads that; but a server on this machine that ends its side between the two leaves a port in
+    /// TIME_WAIT, so it is not done during a run.
+    pub(crate) fn close(&mut self, closing: Closing) {
         if let Some(transport) = self.transport.take()
-            && !by_server
+            && closing != Closing::ByServer
         {
             transport.reset_on_close();
+            if closing == Closing::Orderly {
+                transport.end_sending();
+            }
         }
         self.state = ConnectionState::Down;
         self.out.clear();

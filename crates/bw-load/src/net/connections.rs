@@ -7,7 +7,7 @@
 //! so a server that is down or refuses all clients is not flooded. Connect and handshake have [`CONNECT_TIMEOUT`] each.
 
 use crate::net::connection::{
-    Address, CONNECT_TIMEOUT, Connection, ConnectionState, Established, LateDatagrams, Owed,
+    Address, CONNECT_TIMEOUT, Closing, Connection, ConnectionState, Established, LateDatagrams,
 };
 use crate::net::epoll::{Epoll, Interest, ReadySocket};
 use crate::net::slot_list::Timeouts;
@@ -44,28 +44,6 @@ pub(crate) struct Traffic {
     pub received_bytes: u64,
     /// Of UDP: what arrived on sockets that were replaced.
     pub late: LateDatagrams,
-}
-
-/// Why a connection is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    ByServer,
-    ByClient,
-    /// Its operation exceeded the time limit.
-    TimedOut {
-        is_measured: bool,
-    },
-}
-
-impl Closing {
-    /// Returns the answer that may still arrive.
-    fn owed(self) -> Owed {
-        match self {
-            Self::ByServer | Self::ByClient => Owed::Nothing,
-            Self::TimedOut { is_measured: true } => Owed::Counted,
-            Self::TimedOut { is_measured: false } => Owed::WarmUp,
-        }
-    }
 }
 
 /// What an attempt to establish a connection has come to.
@@ -368,14 +346,6 @@ impl<S> Connections<S> {
     }
 }
 
-impl<S> Drop for Connections<S> {
-    fn drop(&mut self) {
-        for connection in &mut self.all {
-            connection.close(false);
-        }
-    }
-}
-
 /// The life of a connection.
 impl<S> Connections<S> {
     /// Closes a connection; of UDP its socket is set aside.
@@ -389,13 +359,24 @@ impl<S> Connections<S> {
                 &mut self.traffic.late,
             )?;
         }
-        connection.close(closing == Closing::ByServer);
+        connection.close(closing);
         Ok(())
     }
 
     /// Announces the end of a connection that is closed next. See [`Connection::announce_end`].
     pub(crate) fn announce_end(&mut self, index: u32, put: impl FnOnce(&mut S, &mut Outgoing)) {
         self.all[index as usize].announce_end(put, &mut self.traffic.sent_bytes);
+    }
+
+    /// Announces the end of each connection with nothing in progress, and closes all.
+    pub(crate) fn end(&mut self, put: impl Fn(&mut S, &mut Outgoing)) {
+        for connection in &mut self.all {
+            let is_announced = connection.announce_end(&put, &mut self.traffic.sent_bytes);
+            connection.close(match is_announced {
+                true => Closing::Orderly,
+                false => Closing::ByClient,
+            });
+        }
     }
 
     /// Closes a connection, and establishes it again: at once, or later if it has carried nothing.
@@ -447,7 +428,10 @@ impl<S> Connections<S> {
     pub(crate) fn fail(&mut self, index: u32) {
         self.limits.end(index);
         let connection = &mut self.all[index as usize];
-        connection.close(connection.state == ConnectionState::Connecting);
+        connection.close(match connection.state {
+            ConnectionState::Connecting => Closing::ByServer,
+            _ => Closing::ByClient,
+        });
         self.traffic.failed_connects += 1;
         self.retries.push_back((monotonic_ns() + RETRY_NS, index));
     }

@@ -16,8 +16,10 @@
 //! reconnections, what nobody had asked for) from the submission of the first measured operation on. Rejected: all of them by
 //! that moment, since what is in flight then would be counted without its operation.
 
-use crate::net::connection::{Address, ConnectionOptions, ConnectionState, Established, PARALLEL};
-use crate::net::connections::{Attempt, Closing, Connections, Event, Traffic};
+use crate::net::connection::{
+    Address, Closing, ConnectionOptions, ConnectionState, Established, PARALLEL,
+};
+use crate::net::connections::{Attempt, Connections, Event, Traffic};
 use crate::net::epoll::ReadySocket;
 use crate::net::slot_list::{SlotLinks, Timeouts};
 use crate::net::tls::TlsDescription;
@@ -74,7 +76,7 @@ pub(crate) struct HandshakeFailure {
 pub(crate) struct Pool<P: Protocol> {
     protocol: P,
     options: ConnectionOptions,
-    connections: Connections<P::Session>,
+    pub(super) connections: Connections<P::Session>,
     /// Connections with room, in turn; `queued` prevents duplicates.
     free: VecDeque<u32>,
     /// Tokens of the connections that the next flush writes; `prepared` prevents duplicates.
@@ -561,7 +563,9 @@ impl<P: Protocol> Pool<P> {
         let connection = &mut self.connections[index];
         let used_up = connection.state == ConnectionState::Closing || connection.begun >= limit;
         if used_up && connection.carried.is_empty() {
-            self.announce_end(index);
+            let protocol = &self.protocol;
+            self.connections
+                .announce_end(index, |session, out| protocol.goodbye(session, out));
             return self.lose(index, Closing::ByClient);
         }
         self.rest(index);
@@ -808,13 +812,6 @@ impl<P: Protocol> Pool<P> {
         self.attempted(index, attempt)
     }
 
-    /// Announces the end of a connection on which nothing is in progress.
-    fn announce_end(&mut self, index: u32) {
-        let protocol = &self.protocol;
-        self.connections
-            .announce_end(index, |session, out| protocol.goodbye(session, out));
-    }
-
     /// Handles what an attempt has come to.
     fn attempted(&mut self, index: u32, attempt: Attempt) -> io::Result<()> {
         match attempt {
@@ -911,8 +908,8 @@ impl<P: Protocol> Pool<P> {
 
 impl<P: Protocol> Drop for Pool<P> {
     fn drop(&mut self) {
-        for index in 0..self.connections.count() {
-            self.announce_end(index);
-        }
+        let protocol = &self.protocol;
+        self.connections
+            .end(|session, out| protocol.goodbye(session, out));
     }
 }

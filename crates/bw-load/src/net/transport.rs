@@ -11,6 +11,7 @@ use bw_sys::arrival;
 use bw_sys::clock::monotonic_ns;
 use socket2::Socket;
 use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -175,6 +176,12 @@ impl Transport {
             // Without this option the close is an ordinary one, which does no harm.
             let _ = socket.set_linger(Some(Duration::ZERO));
         }
+    }
+
+    /// Ends what is sent on the socket.
+    pub(crate) fn end_sending(&self) {
+        // A connection that has failed meanwhile needs no end.
+        let _ = self.socket().shutdown(Shutdown::Write);
     }
 
     /// Returns whether a read succeeds or fails although the socket is not ready.

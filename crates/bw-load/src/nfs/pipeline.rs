@@ -10,8 +10,8 @@
 //! stream that is not one of records ends with its connection, and all its operations with EBADMSG. Failed connects end no operation: like a
 //! mounted file system, a client of NFS waits for its server, here until the time limit.
 
-use crate::net::connection::{ConnectionState, Established};
-use crate::net::connections::{Attempt, Closing, Connections, Event, Traffic};
+use crate::net::connection::{Closing, ConnectionState, Established};
+use crate::net::connections::{Attempt, Connections, Event, Traffic};
 use crate::net::slot_list::{SlotLinks, Timeouts};
 use crate::net::transport::Transport;
 use crate::nfs::operation::{KEPT, NoCall, Outcome, Translator, is_idempotent};
@@ -676,5 +676,11 @@ impl Pipeline {
             self.assign(slot);
         }
         Ok(())
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        self.connections.end(|_calls, _out| ());
     }
 }
