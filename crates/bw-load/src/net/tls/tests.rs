@@ -2,6 +2,11 @@
 
 use super::settings::{HTTP_1_1, TlsSpec};
 use super::*;
+use crate::net::connection::{ConnectionOptions, Endpoint};
+use crate::net::pool::Pool;
+use crate::target::Reaped;
+use bw_model::{Kind, Nanos, Operation};
+use bw_protocol::echo::Echo;
 use certificates::{Authority, Validity};
 use proptest::prelude::*;
 use rustls::crypto::ring;
@@ -9,11 +14,13 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+use socket2::SockRef;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fs;
+use std::net::TcpListener;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::{fs, thread};
 
 #[path = "../../../tests/network/certificates.rs"]
 mod certificates;
@@ -568,4 +575,73 @@ fn authorities_that_cannot_be_read_are_refused() {
     }
     let refused = spec(&authority).settings("not a name", None).unwrap_err();
     assert_eq!(refused.code, "server-name");
+}
+
+#[test]
+fn a_read_that_writes_the_last_record_ends_its_operation_and_the_watch_for_room() {
+    let Some((authority, settings)) = trusting("room", None) else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    SockRef::from(&listener)
+        .set_recv_buffer_size(16 * 1024)
+        .unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = authority.server_config("server");
+    let (answer, answers) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut connection = ServerConnection::new(config).unwrap();
+        connection.complete_io(&mut socket).unwrap();
+        // Nothing is read until the client's kernel takes no more.
+        let count: usize = answers.recv().unwrap();
+        connection.writer().write_all(&vec![7; count]).unwrap();
+        while connection.wants_write() {
+            connection.write_tls(&mut socket).unwrap();
+        }
+        while matches!(socket.read(&mut [0; 4096]), Ok(1..)) {}
+    });
+    let endpoint = Endpoint::resolve("127.0.0.1", port).unwrap();
+    let established = endpoint.with_tls(Some(settings)).connect(1).unwrap();
+    let near = established.sockets[0].try_clone().unwrap();
+    near.set_send_buffer_size(64 * 1024).unwrap();
+    let options = ConnectionOptions {
+        outstanding: 4096,
+        requests_per_connection: None,
+        timeout: None,
+    };
+    let mut pool = Pool::new(Echo::new(Some(1), 4096), established, options).unwrap();
+    pool.shake_hands().unwrap().unwrap();
+
+    let mut begun = 0;
+    while !pool.connections[0].is_unfinished() {
+        pool.submit(
+            begun,
+            &Operation {
+                at: Nanos::ZERO,
+                offset: 0,
+                size: 5_000,
+                kind: Kind::Exchange,
+                notify: false,
+                tag: 0,
+            },
+        );
+        pool.flush().unwrap();
+        begun += 1;
+    }
+    assert!(begun > 1 && pool.connections[0].out.is_empty());
+
+    answer.send(begun as usize).unwrap();
+    let is_ready = |flags| {
+        let mut poll = [rustix::event::PollFd::new(&near, flags)];
+        rustix::event::poll(&mut poll, None).unwrap();
+    };
+    is_ready(rustix::event::PollFlags::IN);
+    is_ready(rustix::event::PollFlags::OUT);
+    let mut ends: Vec<Reaped> = Vec::with_capacity(4096);
+    for _ in 0..100 {
+        pool.reap(&mut ends).unwrap();
+    }
+    assert_eq!(ends.len(), begun as usize);
+    assert!(!pool.connections[0].waits_for_room());
 }
