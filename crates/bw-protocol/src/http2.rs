@@ -147,7 +147,6 @@ impl Protocol for Http2 {
     }
 
     fn sent(&self, session: &mut Http2Session, _ends: &mut Vec<End>) -> SessionState {
-        session.answers = 0;
         session.state()
     }
 

@@ -526,8 +526,17 @@ fn a_flood_of_pings_is_answered_as_long_as_the_answers_are_read() {
         );
         assert!(sent.iter().all(|frame| frame.payload == b"12345678"));
     }
+    // Also while there is always more to write, as during a long upload.
+    for _ in 0..20 {
+        assert_eq!(connection.receive(ping.repeat(1000)), SessionState::Ready);
+        while connection.out.unsent_bytes() > 1 {
+            let most = connection.out.unsent_bytes() - 1;
+            let length = most.min(connection.out.next().len() as u64);
+            connection.out.written(length as usize);
+        }
+    }
     let mut state = SessionState::Ready;
-    for _ in 0..9 {
+    for _ in 0..10 {
         state = connection.receive(ping.repeat(1000));
     }
     assert_eq!(state, FAILED);

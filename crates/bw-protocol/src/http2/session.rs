@@ -14,8 +14,8 @@ use crate::{End, Outgoing, RESEND, SessionState};
 
 /// Maximum number of frames that continue a header block; four are enough for the largest one.
 const CONTINUATIONS: u32 = 64;
-/// Maximum number of answers (PING, SETTINGS) since everything was last written: a server that demands answers and reads
-/// none is given up.
+/// Maximum number of answers (PING, SETTINGS) behind one that was not written: a server that demands answers and reads none
+/// is given up.
 const ANSWERS: u32 = 8192;
 /// Size of the dynamic table that the server has for our requests, unless it says otherwise [bytes].
 const TABLE_BYTES: u32 = 4096;
@@ -57,8 +57,9 @@ pub struct Http2Session {
     pub(super) resize: bool,
     /// How much of our window was used since the last WINDOW_UPDATE [bytes].
     used: u32,
-    /// How many answers were put since everything was written.
-    pub(super) answers: u32,
+    /// How many answers were put since this many bytes were.
+    answers: u32,
+    answers_from: u64,
     /// The head of the frame that is being read, as far as it has arrived.
     head: [u8; frame::HEAD_BYTES],
     head_bytes: usize,
@@ -87,6 +88,7 @@ impl Http2Session {
             resize: false,
             used: 0,
             answers: 0,
+            answers_from: 0,
             head: [0; frame::HEAD_BYTES],
             head_bytes: 0,
             frame: None,
@@ -280,7 +282,7 @@ impl Http2Session {
             return Ok(());
         }
         put_frame(frame::PING, frame::ACK, 0, payload, out);
-        self.answer()
+        self.answer(out)
     }
 
     fn take_goaway(&mut self, payload: &[u8], ends: &mut Vec<End>) -> Result<(), Broken> {
@@ -442,7 +444,7 @@ impl Http2Session {
         }
         self.settled = true;
         put_frame(frame::SETTINGS, frame::ACK, 0, &[], out);
-        self.answer()
+        self.answer(out)
     }
 
     fn take_window_update(
@@ -468,8 +470,13 @@ impl Http2Session {
         Ok(())
     }
 
-    /// Counts an answer.
-    fn answer(&mut self) -> Result<(), Broken> {
+    /// Counts an answer that was put.
+    fn answer(&mut self, out: &Outgoing) -> Result<(), Broken> {
+        // The first of those that were counted has left, whatever is to be sent after it.
+        if out.written_bytes() >= self.answers_from {
+            self.answers = 0;
+            self.answers_from = out.put_bytes();
+        }
         self.answers += 1;
         if self.answers > ANSWERS {
             return Err(Broken);
