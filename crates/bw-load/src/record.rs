@@ -272,7 +272,7 @@ impl WorkerRecord {
     }
 
     /// Allocates the histograms for these kinds of operations and this number of chains, and writes to all memory of the
-    /// record but the labels', so that the run has no page faults for it.
+    /// record, so that the run has no page faults for it.
     #[must_use]
     pub fn expecting(mut self, kinds: impl IntoIterator<Item = Kind>, chains: usize) -> Self {
         self.recorder.expect(kinds, chains);
@@ -754,14 +754,20 @@ mod tests {
     fn recording_has_no_page_faults() {
         let (intervals, _stream) = exchange(8, Vec::new());
         let (rows, _blocks) = exchange(8, Vec::new());
-        let mut record =
-            WorkerRecord::new(0, Nanos::ZERO, intervals, Some(rows)).expecting([Kind::Read], 0);
+        let labels = Labels::new(&[vec!["get".to_owned()]]).map(Arc::new);
+        let mut record = WorkerRecord::new(0, Nanos::ZERO, intervals, Some(rows))
+            .expecting([Kind::Exchange], 0)
+            .with_labels(labels);
         let before = faults();
         // Fewer than a block, with times of all lengths.
         for number in 1..BLOCK as u64 {
             let (at, late) = (Nanos(number), Nanos(number * 7919));
+            let operation = Operation {
+                kind: Kind::Exchange,
+                ..operation(at)
+            };
             let planned = Planned {
-                operation: operation(at),
+                operation,
                 filament: 0,
                 stream: 0,
             };

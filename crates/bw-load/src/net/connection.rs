@@ -27,6 +27,8 @@ use std::{fmt, io};
 const SLICES: usize = 8;
 /// How many writes are made in a row before other connections are served.
 const WRITES_AT_ONCE: u32 = 16;
+/// How many late datagrams of a socket are read in a row before others are served: as many as ready sockets.
+const LATE_READS: u32 = 4;
 /// Initial capacity for what a connection sends [bytes]: an ordinary request.
 const OUTGOING_BYTES: usize = 1024;
 
@@ -79,10 +81,14 @@ struct ReplacedSocket {
 }
 
 impl ReplacedSocket {
-    /// Adds what has arrived to `late`.
+    /// Adds what has arrived to `late`, at most [`LATE_READS`] datagrams: a server that sends without end must not hold the
+    /// worker.
     fn read(&mut self, buffer: &mut [u8], late: &mut LateDatagrams) {
-        // An error is that of an operation that has ended.
-        while self.socket.read(buffer).is_ok() {
+        for _ in 0..LATE_READS {
+            // An error is that of an operation that has ended.
+            if self.socket.read(buffer).is_err() {
+                return;
+            }
             match std::mem::replace(&mut self.owed, Owed::Nothing) {
                 Owed::Counted => late.replies += 1,
                 Owed::WarmUp => {}
@@ -820,6 +826,33 @@ mod tests {
         }
         let local = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
         assert!(!is_itself(&local, &SockAddr::unix("/tmp/none").unwrap()));
+    }
+
+    #[test]
+    fn late_datagrams_are_read_in_turns() {
+        let kind = Type::DGRAM.nonblocking();
+        let (near, far) = Socket::pair(Domain::UNIX, kind, None).unwrap();
+        let mut connection = Connection::new(Transport::new(near, None).unwrap(), ());
+        let epoll = Epoll::new(1).unwrap();
+        connection.watch(&epoll, Interest::Read, 0).unwrap();
+        let (mut buffer, mut late) = ([0; 100], LateDatagrams::default());
+        let owed = Owed::Counted;
+        connection
+            .set_aside((&epoll, 0), owed, &mut buffer, &mut late)
+            .unwrap();
+        for _ in 0..2 * LATE_READS {
+            far.send(b"late").unwrap();
+        }
+        let token = connection.token(0);
+        let mut turn = || {
+            connection.read_replaced(token, &mut buffer, &mut late);
+            (late.replies, late.others)
+        };
+        let most = u64::from(LATE_READS);
+        assert_eq!(
+            [turn(), turn(), turn()],
+            [(1, most - 1), (1, 2 * most - 1), (1, 2 * most - 1)]
+        );
     }
 
     #[test]

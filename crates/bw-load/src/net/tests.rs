@@ -383,13 +383,10 @@ fn a_connection_that_the_client_closes_is_announced_and_reset_and_ended_after_th
     drive(&mut target, 1);
     drop(target);
     // Without the resets ports of the client's would stay in TIME_WAIT for a minute.
-    for _ in 0..3 {
-        assert_eq!(
-            ends.recv().unwrap(),
-            (Err(ErrorKind::ConnectionReset), true)
-        );
-    }
-    assert_eq!(ends.recv().unwrap(), (Ok(0), true));
+    let ends: Vec<_> = ends.iter().take(4).collect();
+    let count = |end| ends.iter().filter(|one| **one == (end, true)).count();
+    assert_eq!(count(Ok(0)), 1, "{ends:?}");
+    assert_eq!(count(Err(ErrorKind::ConnectionReset)), 3, "{ends:?}");
 }
 
 #[test]
