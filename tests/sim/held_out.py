@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from arrivals import Bursty
-from servers import CONTRARY, ERRORS, LIKE_REAL, R_SAT, SERVERS, SHEDS, STALLS, SimServer
+from servers import (
+    CONTRARY,
+    ERRORS,
+    FIRST_P95,
+    LIKE_REAL,
+    R_SAT,
+    SERVERS,
+    SHEDS,
+    STALLS,
+    TPOT_P95,
+    SimServer,
+)
 from speed_profiles import SpeedProfile
-from stations import Batching, Capped, Queue, Tandem
+from stations import Batching, Capped, Queue, Streaming, Tandem
 from work import BoundedPareto, Deterministic, Exponential, Hyperexponential, Lognormal
 
 WARM_UP = "warm-up-not-over"
@@ -39,6 +50,12 @@ HELD_OUT: tuple[SimServer, ...] = (
         Capped(300.0, 30.0, Exponential(0.002)),
         criteria=(R_SAT, ERRORS),
         finding=SHEDS,
+    ),
+    SimServer(
+        "held-out-streaming",
+        Streaming(0.004, 0.0002, 0.006, 64, Lognormal(50.0, 0.7)),
+        criteria=(FIRST_P95, TPOT_P95),
+        start_rate=10.0,
     ),
     SimServer("held-out-heavy", Queue(2, BoundedPareto(0.008, 2.1, 1000.0))),
 )

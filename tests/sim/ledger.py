@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,12 @@ class Operations:
     """When its answer was there to be read; None: when the generator read it."""
     users: int | None = None
     """Of a closed loop, which has no intended starts."""
+    times: Mapping[str, Times] = field(default_factory=dict)
+    """Of streams, by what a criterion's key begins with, `first` and `tpot` [s]; NaN: refused."""
+
+    def of(self, criterion: Criterion) -> Times:
+        """Return the times that a criterion is about [s]; NaN: refused."""
+        return self.times.get(criterion.key.partition("_")[0], self.responses)
 
     @functools.cached_property
     def responses(self) -> Times:
@@ -154,17 +161,18 @@ class Ledger:
             if criterion.statistic == "percentile":
                 column = self.columns.tails_s[criterion.key]
                 for number in changed:
-                    known = self._well(number * BIN_S, (number + 1) * BIN_S, until_s)
+                    span_s = number * BIN_S, (number + 1) * BIN_S
+                    known = self._well(criterion, span_s, until_s)
                     if known.size:
                         column[number] = np.quantile(known, criterion.share or 0.5)
 
-    def _well(self, begin_s: float, end_s: float, until_s: float) -> Times:
-        """Return known responses of what arrived within a span [s]."""
+    def _well(self, criterion: Criterion, span_s: tuple[float, float], until_s: float) -> Times:
+        """Return a criterion's known times of what arrived within a span [s]."""
         operations = self.operations
-        low, high = np.searchsorted(operations.arrivals, [begin_s, end_s])
+        low, high = np.searchsorted(operations.arrivals, span_s)
         known = operations.ends[low:high] <= until_s
-        responses = operations.responses[low:high][known]
-        return responses[~np.isnan(responses)]
+        times = operations.of(criterion)[low:high][known]
+        return times[~np.isnan(times)]
 
     def values(self) -> dict[str, float]:
         """Return what is known by criterion's key; absent where nothing is."""
@@ -184,8 +192,8 @@ class Ledger:
             return None
         if criterion.statistic == "mean":
             return float(1000 * self.columns.sums_s.sum() / well)
-        responses = self.operations.responses[self._ended()]
-        return float(1000 * np.nanquantile(responses, criterion.share or 0.5))
+        times = self.operations.of(criterion)[self._ended()]
+        return float(1000 * np.nanquantile(times, criterion.share or 0.5))
 
     def _ended(self) -> NDArray[np.intp]:
         """Return the operations that have ended, of those that count."""

@@ -52,20 +52,23 @@ GUESSES = {
     "held-out-collector": (261.5, 3.0),
     "held-out-capped": (278.5, 40.0),
     "held-out-heavy": (214.5, 6.2),
+    "held-out-streaming": (45.05, 2.45),
 }
 """About the peak [1/s], and the relative change of response per relative change of rate."""
 
 
 def run_means(server: SimServer, rate: float, effort: Effort) -> list[float]:
-    """Return the mean response of each run [ms], weighted by its operations, or its share of
-    refused ones if that limits."""
+    """Return the mean response of each run [ms], weighted by its operations; or its share of
+    refused ones, or its percentile [ms], if that limits."""
     means = []
     for number in range(effort.runs):
         run = simulate(server, rate, effort.run_s, State(SEED, number))
         settled = run.arrivals >= effort.settle_s
-        responses = run.responses[settled]
+        responses = run.of(server.binding)[settled]
         if server.binding.statistic == "ratio":
             means.append(float(np.isnan(responses).mean()))
+        elif server.binding.statistic == "percentile":
+            means.append(1000 * float(np.nanquantile(responses, server.binding.share or 0.5)))
         else:
             means.append(1000 * float(np.nanmean(responses)))
     return means

@@ -143,3 +143,39 @@ def batching(arrivals: Times, works: Times, batch: tuple[int, float, float]) -> 
         free = end
         i = j
     return completions
+
+
+@njit(cache=True)
+def streaming(
+    arrivals: Times, tokens: Times, step: tuple[float, float, float, int]
+) -> tuple[Times, Times]:
+    """Return first tokens and completions of a server that gives tokens in steps, as language models
+    are served.
+
+    step: what each costs [s], for each stream in it, for each that has just joined; how many may be
+    in it. A step gives each of its streams one token; streams join between steps in the order of
+    their arrival.
+    """
+    fixed, each, joining, most = step
+    first, completions = np.empty_like(arrivals), np.empty_like(arrivals)
+    batch, left = np.empty(most, np.int64), np.empty(most)
+    size, now, i = 0, 0.0, 0
+    while i < arrivals.size or size > 0:
+        if size == 0:
+            now = max(now, arrivals[i])
+        joined = i
+        while i < arrivals.size and size < most and arrivals[i] <= now:
+            batch[size], left[size] = i, tokens[i]
+            size += 1
+            i += 1
+        now += fixed + each * size + joining * (i - joined)
+        first[joined:i] = now
+        kept = 0
+        for k in range(size):
+            if left[k] > 1.0:
+                batch[kept], left[kept] = batch[k], left[k] - 1.0
+                kept += 1
+            else:
+                completions[batch[k]] = now
+        size = kept
+    return first, completions

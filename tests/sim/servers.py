@@ -24,6 +24,7 @@ from stations import (
     Refusing,
     Sharing,
     Station,
+    Streaming,
     Thrashing,
     Throttled,
     waiting_share,
@@ -83,7 +84,7 @@ class SimServer:
             refusing = isinstance(self.station, Refusing)
             return self.station.error_ratio(rate) if refusing else None
         if self.binding.statistic == "percentile":
-            return self._percentile_ms(rate)
+            return None if isinstance(self.station, Streaming) else self._percentile_ms(rate)
         response_s = self.station.response_s(rate)
         return None if response_s is None else 1000 * response_s
 
@@ -148,6 +149,8 @@ SHEDS = "sheds-load"
 ERRORS = Criterion(key="error_ratio", limit=0.001, unit="", statistic="ratio")
 P95 = Criterion(key="response_ms_p95", limit=100.0, statistic="percentile", share=0.95)
 FAST_MEAN = Criterion(key=MEAN, limit=0.2)
+FIRST_P95 = Criterion(key="first_ms_p95", limit=250.0, statistic="percentile", share=0.95)
+TPOT_P95 = Criterion(key="tpot_ms_p95", limit=22.0, statistic="percentile", share=0.95)
 
 MM4 = Queue(4, Exponential(0.015))
 PARETO = BoundedPareto(0.005, 1.5, 300.0)

@@ -295,6 +295,36 @@ class Batching:
 
 
 @dataclass(frozen=True)
+class Streaming:
+    """A language model that is served in steps, with continuous batching: each gives one token to
+    every stream in it, and takes longer the more there are."""
+
+    step_s: float
+    stream_s: float
+    """Of a step for each stream in it."""
+    prefill_s: float
+    """Of a step for each stream that has just joined."""
+    most: int
+    """Streams in a step."""
+    tokens: Work
+    """Of a stream; rounded, at least 2."""
+
+    def streams(self, arrivals: Times, random: Generator) -> tuple[Times, Times, Times]:
+        """Return first tokens and completions in work time, and the tokens of each stream."""
+        tokens = np.maximum(np.rint(self.tokens.draw(random, arrivals.size)), 2.0)
+        step = (self.step_s, self.stream_s, self.prefill_s, self.most)
+        return *queues.streaming(arrivals, tokens, step), tokens
+
+    def serve(self, arrivals: Times, rate: float, random: Generator) -> Times:
+        """Return completions in work time."""
+        return self.streams(arrivals, random)[1]
+
+    def response_s(self, rate: float) -> float | None:
+        """No closed form."""
+        return None
+
+
+@dataclass(frozen=True)
 class Tandem:
     """One station after the other."""
 

@@ -116,6 +116,14 @@ def test_a_batch_waits_for_others_but_not_for_ever() -> None:
     assert ends.tolist() == [2.25, 2.25, 13.75]
 
 
+def test_steps_of_streams_grow_with_the_batch_and_those_beyond_it_wait() -> None:
+    at = np.array([0.0, 0.1, 0.2, 9.0])
+    first, ends = queues.streaming(at, np.array([2.0, 2.0, 2.0, 1.0]), (1.0, 0.1, 0.5, 2))
+    # Alone: 1 + 0.1 + 0.5. With the second, which joins: 1 + 0.2 + 0.5. The third for the first.
+    assert first == pytest.approx([1.6, 3.3, 5.0, 10.6])
+    assert ends == pytest.approx([3.3, 5.0, 6.1, 10.6])
+
+
 def test_thrash_begins_where_many_wait() -> None:
     at = np.zeros(6)
     ends = queues.fcfs_thrashing(at, np.ones(6), 1, (2, 3.0))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrivals import Bursty, Poisson
+from benchwright.core.criterion import Criterion
 from benchwright.findings.codes import all_codes
 from held_out import BY_NAME, HELD_OUT
 from servers import MEAN, P95, SERVERS, A, B, C, D, SimServer
@@ -43,11 +44,12 @@ STANDARD_ERRORS = 4.0
 
 
 def many(server: SimServer, rate: float, runs: int, run_s: float) -> list[np.ndarray]:
-    """Return the responses of independent runs, without their first quarter [s]."""
+    """Return what limits of independent runs, responses or other times, without their first
+    quarter [s]."""
     kept = []
     for number in range(runs):
         run = simulate(server, rate, run_s, State(SEED, number))
-        kept.append(run.responses[run.arrivals >= run_s / 4])
+        kept.append(run.of(server.binding)[run.arrivals >= run_s / 4])
     return kept
 
 
@@ -206,6 +208,9 @@ def test_stored_curve_is_measured_again(name: str) -> None:
     runs = many(server, peak, 64 if noisy else 16, 500.0)
     if refuses:
         means = [float(np.isnan(run).mean()) for run in runs]
+    elif server.binding.statistic == "percentile":
+        assert server.binding.share is not None
+        means = [1000 * float(np.nanquantile(run, server.binding.share)) for run in runs]
     else:
         means = [1000 * float(np.nanmean(run)) for run in runs]
     slope = (server.response(1.002 * peak) - server.response(peak)) / (0.002 * peak)
@@ -236,6 +241,20 @@ def test_batching_is_slow_when_idle_then_quick_then_slow() -> None:
 
     idle, busy, near = mean(20.0), mean(200.0), mean(server.peak_rate)
     assert busy < 0.7 * idle < near
+
+
+def test_streams_at_their_peak_are_within_both_limits_and_well_above_it_within_none() -> None:
+    server = BY_NAME["held-out-streaming"]
+    first, tpot = server.criteria
+
+    def p95_ms(criterion: Criterion, rate: float) -> float:
+        run = simulate(server, rate, 600.0, State(SEED, 0))
+        return 1000 * float(np.quantile(run.of(criterion), 0.95))
+
+    assert p95_ms(first, 0.97 * server.peak_rate) < first.limit
+    assert p95_ms(tpot, 0.97 * server.peak_rate) < tpot.limit
+    assert p95_ms(tpot, 1.05 * server.peak_rate) > tpot.limit
+    assert p95_ms(first, 1.15 * server.peak_rate) > first.limit
 
 
 def test_thrashing_completes_less_when_overloaded_more() -> None:

@@ -35,7 +35,7 @@ from machine import CALM, Course, Machine, busy_share
 from queues import Times
 from servers import SimServer
 from speed_profiles import WorkTime
-from stations import Growing
+from stations import Growing, Streaming
 
 DRAIN_S = 30.0
 UNIT_SPREAD = 0.35
@@ -67,6 +67,12 @@ def simulate(
     random = np.random.default_rng([state.seed, state.number])
     arrivals = server.arrivals.times(random, rate, lasts_s)
     trial = _Trial(server, rate, lasts_s, state, machine, random)
+    if isinstance(server.station, Streaming):
+        assert machine.calm, "a busy machine changes completions, not what is inside of them"
+        assert server.speed.constant, "as the speed profile does"
+        first, completions, tokens = server.station.streams(arrivals, random)
+        tpot = (completions - first) / (tokens - 1)
+        return Operations(arrivals, completions, times={"first": first - arrivals, "tpot": tpot})
     if machine.calm:
         return Operations(arrivals, trial.server_of()(arrivals))
     course = trial.course(lambda serve: Operations(arrivals, serve(arrivals)))
