@@ -24,6 +24,8 @@ pub(crate) enum Asked {
     /// An answer in one piece.
     Whole,
     Stamps,
+    /// How many streams have begun.
+    Count,
     Other,
 }
 
@@ -32,7 +34,6 @@ pub(crate) enum Asked {
 struct Stream {
     record: Record,
     chat: bool,
-    number: u64,
 }
 
 /// A connection and its stream, if it has one.
@@ -132,6 +133,7 @@ impl Connection {
             },
             Some("POST") => Asked::Whole,
             _ if path == "/stamps" => Asked::Stamps,
+            _ if path == "/streams" => Asked::Count,
             _ => Asked::Other,
         };
         self.input.drain(..end);
@@ -156,21 +158,12 @@ impl Connection {
     ///
     /// # Errors
     /// As send(2); `InvalidData`: the one before has not ended.
-    pub(crate) fn begin(
-        &mut self,
-        record: Record,
-        chat: bool,
-        number: u64,
-        role: bool,
-    ) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, record: Record, chat: bool, role: bool) -> io::Result<()> {
         if self.stream.is_some() {
             return Err(ErrorKind::InvalidData.into());
         }
-        self.stream = Some(Stream {
-            record,
-            chat,
-            number,
-        });
+        let number = record.number;
+        self.stream = Some(Stream { record, chat });
         self.kept.extend_from_slice(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n",
         );
@@ -194,14 +187,14 @@ impl Connection {
         let reason = if last { "\"length\"" } else { "null" };
         let event = match (stream.chat, written) {
             (true, 1) => chat_event(
-                stream.number,
+                stream.record.number,
                 r#"{"role":"assistant","content":"word"}"#,
                 reason,
             ),
-            (true, _) => chat_event(stream.number, r#"{"content":" word"}"#, reason),
+            (true, _) => chat_event(stream.record.number, r#"{"content":" word"}"#, reason),
             (false, _) => format!(
                 "data: {{\"id\":\"{}\",\"object\":\"text_completion\",\"created\":1,\"model\":\"planned\",\"choices\":[{{\"index\":0,\"text\":\" word\",\"finish_reason\":{reason}}}]}}\n\n",
-                stream.number
+                stream.record.number
             ),
         };
         self.event.clear();

@@ -2,14 +2,15 @@
 //!
 //! It answers POST /v1/chat/completions and /v1/completions over HTTP/1.1 with server-sent events, one token each, then the
 //! usage and `[DONE]`. `GET /stamps` returns one line of JSON for each stream that has ended since the last time, see
-//! [`Record`]; all other requests get a list of one model. The contents of requests are not read, apart from
-//! `"stream": true`.
+//! [`Record`], and `GET /streams` how many have begun; all other requests get a list of one model. The contents of requests
+//! are not read, apart from `"stream": true`.
 //!
 //! Decisions. The truth is its own stamps, not the plan: it may be late itself, and says by how much. A request counts as
 //! arrived at the kernel's stamp of its last packet, so that a thousand that arrive at once, or while the server is
 //! stopped, are not younger than they are. A write is stamped just before the call: over loopback the call itself
-//! carries the packet to the receiver. One thread sleeps in epoll between events, with a timerfd, since epoll's own timeout is rounded to
-//! milliseconds: a thread that spins would take a CPU from the clients, which are what is measured.
+//! carries the packet to the receiver. One thread sleeps in epoll between events: a thread that spins would take a CPU
+//! from the clients, which are what is measured. It is woken by a timerfd, since the timeout of epoll is rounded to
+//! milliseconds.
 
 mod connection;
 mod pace;
@@ -58,6 +59,8 @@ pub struct Plan {
 pub struct Record {
     /// The header x-request-id.
     pub id: Option<String>,
+    /// Counts streams from 1; the `id` of the answer ends with it.
+    pub number: u64,
     /// When the kernel received the end of the request.
     pub arrived_ns: u64,
     /// When the server had read it.
@@ -200,12 +203,13 @@ impl Server {
                 self.streams += 1;
                 let record = Record {
                     id,
+                    number: self.streams,
                     arrived_ns,
                     read_ns,
                     ..Record::default()
                 };
                 self.schedule.add(key, arrived_ns);
-                connection.begin(record, chat, self.streams, self.plan.role_first)
+                connection.begin(record, chat, self.plan.role_first)
             }
             Asked::Stamps => {
                 let mut lines = Vec::new();
@@ -214,6 +218,9 @@ impl Server {
                     lines.push(b'\n');
                 }
                 connection.respond(&lines)
+            }
+            Asked::Count => {
+                connection.respond(format!("{{\"streams\":{}}}", self.streams).as_bytes())
             }
             Asked::Whole => connection.respond(connection::WHOLE),
             Asked::Other => connection.respond(connection::MODELS),
