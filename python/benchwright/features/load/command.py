@@ -40,6 +40,8 @@ examples:
   bw load --rate 500 --target http://127.0.0.1:8080/   open loop, many connections
   bw load --rate 500 --target redis://127.0.0.1 --commands '90% GET a; 10% SET a b' \\
       --limit 'p99 < 20ms' --limit 'p90 < 5ms of SET' --limit 'errors < 0.1%'
+  bw load --rate 10 --target http://127.0.0.1:8000 --llm chat --model NAME \\
+      --limit 'p95 first < 500ms'
   bw load oltp.toml --target /tmp/file --json          docs/workload-toml.md
   bw load mail.toml --rate 200 --target dir:/mnt/data  operations on many files
   bw load --hosts a,b,c --rate 90k --target http://10.0.0.9/   one load from three hosts
