@@ -153,7 +153,7 @@ def stream_times_panel(load: NamedLoad) -> Panel:
             found.append(curve)
     most = max((curve.x[-1] for curve in found), default=0)
     return Panel(
-        title="First event, gaps and time per token by percentile",
+        title="Times of streams by percentile",
         x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
         y=PanelAxis("time", AxisUnit.TIME, log=True),
         curves=_coloured(found, 1),

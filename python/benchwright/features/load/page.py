@@ -103,7 +103,8 @@ def _stream_tiles(load: ShownLoad) -> Iterator[Tile]:
         yield Tile("Tokens", number_of(f"{load.id}.tokens.tile", rate, scale))
     good = good_streams(result)
     if good is not None and good.whole:
-        share = number_of(f"{load.id}.good.tile", 100 * good.some / good.whole, scale_of([1], "%"))
+        percent = 100 * good.some / good.whole
+        share = number_of(f"{load.id}.good.tile", percent, scale_of([percent], "%", 3))
         yield Tile("Good", share, f"{good.some:,} of {plural(good.whole, 'stream')}")
 
 
