@@ -346,6 +346,23 @@ fn names_inside_strings_and_elsewhere_are_no_content() {
 }
 
 #[test]
+fn names_and_texts_may_have_escape_sequences() {
+    let escaped = r#"{"cho\u0069ces":[{"delta":{"c\u006Fntent":"\n","\ud83d\ude00":"x"},"finish_reason":"\u006cengt\u0068"}]}"#;
+    let outcome = shape(&chat(), stream(&[escaped], "\n"));
+    assert_eq!((outcome.content, outcome.stopped_by_length), (1, true));
+    for other in [
+        r"choice\u00f3",
+        r"choice\u0173",
+        r"choices\n",
+        r"choices\/",
+        r"choices\u0000",
+    ] {
+        let text = ONE.replace("choices", other);
+        assert_eq!(shape(&chat(), stream(&[&text], "\n")).content, 0, "{other}");
+    }
+}
+
+#[test]
 fn the_length_that_stops_an_output_is_reported() {
     let stop = STOP.replace("stop", "length");
     assert!(shape(&chat(), stream(&[ONE, &stop, "[DONE]"], "\n")).stopped_by_length);
@@ -395,6 +412,10 @@ fn responses_have_types_and_end_with_one() {
     );
     let event_only = text.replace("\"type\"", "\"kind\"");
     assert_eq!(shape(&spec, event_only), outcome);
+
+    // The data's type is that of the event.
+    let other = completed.replacen("completed", "output_text.delta", 1);
+    assert!(shape(&spec, other).ended);
 
     let cut = shape(&spec, created.clone() + &delta);
     assert!(spec.is_cut(&cut));
@@ -862,7 +883,7 @@ fn indices() -> impl Strategy<Value = Vec<prop::sample::Index>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, rng_seed: prop::test_runner::RngSeed::Fixed(38), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn streams_are_read_as_by_the_reference(

@@ -193,8 +193,6 @@ enum Place {
     String(Escape),
     /// In a number, or in true, false or null.
     Literal,
-    /// After the text.
-    Done,
 }
 
 /// The position in an escape sequence.
@@ -245,9 +243,11 @@ impl Scanner {
             part = match self.place {
                 Place::Between => self.between(part),
                 Place::String(Escape::None) => self.string(part),
-                Place::String(escape) => self.escaped(escape, part),
+                Place::String(escape) => {
+                    self.escaped(escape, part[0]);
+                    &part[1..]
+                }
                 Place::Literal => self.literal(part),
-                Place::Done => return,
             };
         }
     }
@@ -305,10 +305,6 @@ impl Scanner {
             self.depth = self.depth.saturating_sub(1);
         }
         self.path = Path::Other;
-        self.is_key = false;
-        if self.passed == 0 && self.depth == 0 {
-            self.place = Place::Done;
-        }
     }
 
     /// Reads on in a string, up to its end or an escape sequence.
@@ -332,33 +328,23 @@ impl Scanner {
         &rest[1..]
     }
 
-    /// Reads a byte of an escape sequence; returns what is to be read after it.
-    fn escaped<'a>(&mut self, escape: Escape, part: &'a [u8]) -> &'a [u8] {
-        let byte = part[0];
-        let (digits, value) = match escape {
-            Escape::Unicode(digits, value) => (digits, value),
-            _ if byte == b'u' => {
-                self.place = Place::String(Escape::Unicode(0, 0));
-                return &part[1..];
+    /// Reads a byte of an escape sequence.
+    fn escaped(&mut self, escape: Escape, byte: u8) {
+        match escape {
+            Escape::Unicode(digits, value) => {
+                let digit = char::from(byte).to_digit(16).unwrap_or(u32::MAX);
+                let value = value << 4 | digit;
+                if digits < 3 {
+                    self.place = Place::String(Escape::Unicode(digits + 1, value));
+                } else {
+                    let ascii = u8::try_from(value).ok().filter(u8::is_ascii);
+                    self.character(ascii.unwrap_or(NO_NAME));
+                }
             }
-            _ => {
-                let is_itself = b"\"\\/".contains(&byte);
-                self.character(if is_itself { byte } else { NO_NAME });
-                return &part[1..];
-            }
-        };
-        let Some(digit) = char::from(byte).to_digit(16) else {
-            self.character(NO_NAME);
-            return part;
-        };
-        let value = value << 4 | digit;
-        if digits < 3 {
-            self.place = Place::String(Escape::Unicode(digits + 1, value));
-        } else {
-            let ascii = u8::try_from(value).ok().filter(u8::is_ascii);
-            self.character(ascii.unwrap_or(NO_NAME));
+            _ if byte == b'u' => self.place = Place::String(Escape::Unicode(0, 0)),
+            _ if b"\"\\/".contains(&byte) => self.character(byte),
+            _ => self.character(NO_NAME),
         }
-        &part[1..]
     }
 
     /// Takes the character of an escape sequence.

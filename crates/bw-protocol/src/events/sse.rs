@@ -119,7 +119,6 @@ impl Sse {
         if matches!(self.place, Place::Name) {
             self.field(self.named(), sink);
         }
-        *self = Self::default();
         sink.end();
     }
 
