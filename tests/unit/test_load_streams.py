@@ -29,7 +29,7 @@ from benchwright.features.load.engine_values import (
 )
 from benchwright.features.load.findings import load_findings
 from benchwright.features.load.limits import judged
-from benchwright.features.load.llm import KEY_VARIABLE
+from benchwright.features.load.llm import KEY_VARIABLE, asked_tokens
 from benchwright.features.load.plan import CommandLineLoad, PreparedLoad, plan_of_command
 from benchwright.features.load.report import LoadReport
 from benchwright.features.load.streams import missing_streams, stream_times
@@ -283,10 +283,10 @@ def test_the_timeline_has_a_line_for_each_part_of_a_stream() -> None:
     assert failed.y == (2, 2, None)
 
 
-def codes(result: EngineResult, *, of_models: bool = True) -> set[str]:
+def codes(result: EngineResult, *, asked: float | None = 9.0) -> set[str]:
     """Return the codes of the findings."""
     loop = LoopModel(open=True, closed=False)
-    return {one.code for one in load_findings(result, loop, "x", of_models=of_models)}
+    return {one.code for one in load_findings(result, loop, "x", asked_tokens=asked)}
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def codes(result: EngineResult, *, of_models: bool = True) -> set[str]:
         ("tokens-unknown", {"with_tokens": 999}),
         ("role-only-first", {"first_event_ns": {"count": 9, "p50": 40 * MS}, "first_ns": {"count": 9, "p50": 50 * MS}}),
         ("prefix-cache-warm", {"cached_tokens": 6000}),
-        ("outputs-shorter", {"stopped_by_length": 800}),
+        ("outputs-shorter", {"tokens": 8000}),
         ("stream-cut", {"cut": 3}),
     ],
 )  # fmt: skip
@@ -313,10 +313,7 @@ def test_findings_about_streams(code: str, more: dict[str, Any]) -> None:
 
 
 def test_events_that_are_no_answers_of_models_need_no_tokens() -> None:
-    assert not codes(streamed({50 * MS: 1000}), of_models=False) & {
-        "tokens-unknown",
-        "outputs-shorter",
-    }
+    assert not codes(streamed({50 * MS: 1000}), asked=None) & {"tokens-unknown", "outputs-shorter"}
 
 
 # -- requests of language models ----------------------------------------------------------------
@@ -353,12 +350,13 @@ def test_requests_of_each_api(api: str, path: str, member: str) -> None:
     body = body_of(target)
     assert (body["model"], body["stream"], body[member]) == ('a"$${b}', True, 33)
     assert ("stream_options" in body) is (api != "responses")
-    assert "${unique} ${prompt}" in (request.body or "")
+    assert "${run}${unique} ${prompt}" in (request.body or "")
     assert target.events == r.Events(meaning=api)  # type: ignore[arg-type]
     assert b"language_model" not in msgspec.json.encode(target)
 
 
 def test_a_url_with_a_path_is_used_as_it_is() -> None:
+    assert asked_tokens(plan_of_command(CommandLineLoad(), {}, planned()).request) == 128
     (request,) = planned("http://h:1/openai/chat?v=2").requests
     assert request.path == "/openai/chat?v=2"
 
@@ -395,6 +393,8 @@ def test_the_key_is_only_in_what_an_engine_gets(monkeypatch: pytest.MonkeyPatch)
     assert ("authorization", "Bearer ${key}") in planned().requests[0].headers
     assert b"sk-1234" not in msgspec.json.encode(plan.request)
     assert b"sk-1234" in encoded(plan.request)
+    # The same load again has other prompts, which no server has in its cache.
+    assert encoded(plan.request) != encoded(plan.request)
     for wrong in ("", "two\nlines"):
         monkeypatch.setenv(KEY_VARIABLE, wrong)
         with pytest.raises(BenchError, match=KEY_VARIABLE) as raised:

@@ -295,8 +295,8 @@ CACHED = 0.1
 """Share of the tokens of prompts: a server that has a tenth of them in its cache needs a tenth less
 for its first event, where prompts are long."""
 SHORT_OUTPUTS = 0.1
-"""Share of the outputs: one in ten that ended before its limit shortens the mean, and so raises the
-rate that a server holds."""
+"""Of the mean of the most tokens that were asked for: a tenth fewer tokens are nearly a tenth more of
+the rate that a server holds."""
 CLOCK_DRIFT_PPM = 100
 """A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 

@@ -68,7 +68,7 @@ CODES: dict[str, Code] = {
     "events-coalesced": Code(
         Severity.NOTE,
         "Look for what collects events before they arrive (a proxy that buffers, the server's own batches), or raise "
-        "--workers if reader-late is reported too. The first event and the time per token are not affected.",
+        "--workers if reader-late is reported too. The first event is not affected, the time per token only where a whole stream came in one read.",
         says="{shared} of {events:#event} ({share}) arrived in one read with the one before: they have no gap",
     ),
     "reader-late": Code(
@@ -99,7 +99,7 @@ CODES: dict[str, Code] = {
         Severity.NOTE,
         "Compare only loads with outputs of one length: shorter ones need less of a server. --ignore-eos asks for whole "
         "ones, where the server can do so.",
-        says="{short} of {streams:#output} ({share}) ended before --output-tokens; the mean has {tokens:3} tokens",
+        says="the outputs have {tokens:3} tokens on average, of {asked:3} that were asked for",
     ),
     "mix-differs": Code(
         Severity.SERIOUS,

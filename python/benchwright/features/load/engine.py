@@ -26,6 +26,7 @@ from benchwright.features.load.request import (
     LineValue,
     LoadRequest,
     LoadTarget,
+    RunValue,
     SeveralTarget,
     Value,
     position_of,
@@ -391,29 +392,32 @@ def conversation(request: msgspec.Struct, prefix: Sequence[str] = ()) -> Iterato
 
 
 def encoded(request: msgspec.Struct) -> bytes:
-    """Return a request as an engine gets it, with the values of environment variables that it names.
+    """Return a request as an engine gets it, with the values of environment variables that it names,
+    and with those that each run has of its own.
 
     Decision: they are added here, and nowhere else: what a study stores and a page shows has the
     names alone, and an engine gets its request on stdin, which no other user sees. Raises BenchError
     for a variable without a usable value.
     """
     if isinstance(request, LoadRequest):
-        request = msgspec.structs.replace(request, target=_with_secrets(request.target))
+        request = msgspec.structs.replace(request, target=_with_own_values(request.target))
     return msgspec.json.encode(request)
 
 
-def _with_secrets(target: TargetT) -> TargetT:
+def _with_own_values(target: TargetT) -> TargetT:
     if isinstance(target, SeveralTarget):
         each = (
-            msgspec.structs.replace(one, target=_with_secrets(one.target)) for one in target.targets
+            msgspec.structs.replace(one, target=_with_own_values(one.target))
+            for one in target.targets
         )
         return msgspec.structs.replace(target, targets=tuple(each))
     values: dict[str, Value] = getattr(target, "values", {})
-    found: dict[str, Value] = {
-        name: LineValue(lines=(_secret(one.variable),))
-        for name, one in values.items()
-        if isinstance(one, EnvironmentValue)
-    }
+    found: dict[str, Value] = {}
+    for name, one in values.items():
+        if isinstance(one, EnvironmentValue):
+            found[name] = LineValue(lines=(_secret(one.variable),))
+        elif isinstance(one, RunValue):
+            found[name] = LineValue(lines=(os.urandom(4).hex(),))
     return msgspec.structs.replace(target, values=values | found) if found else target
 
 

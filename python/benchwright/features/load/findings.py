@@ -108,17 +108,18 @@ def load_findings(
     warm_up_ns: int = 0,
     traces: Sequence[Trace] = (),
     *,
-    of_models: bool = False,
+    asked_tokens: float | None = None,
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first; its measured part begins after
     `warm_up_ns`. `traces` are those of its request, in the same order; without them, each is read
-    whole. `of_models`: its streams are answers of language models."""
+    whole. `asked_tokens`: the mean of the most tokens of an answer, where its streams are answers of
+    language models."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject, warm_up_ns))
     for trace, asked in zip_longest(result.traces, traces[: len(result.traces)]):
         found += _trace_in_load(trace, asked, subject)
     if result.streams is not None:
-        found += stream_findings(result.streams, subject, of_models=of_models)
+        found += stream_findings(result.streams, subject, asked_tokens)
     return tuple(sorted(found, key=lambda one: order.index(one.severity)))
 
 

@@ -14,6 +14,7 @@ import json
 import math
 import os
 import random
+import statistics
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,7 +34,9 @@ _ONE_LENGTH, _LENGTHS = 8, 64
 _MOST_WORDS = 200_000
 """Of a prompt: more than the longest context of today's models holds."""
 _UNIQUE = 16
-"""Random characters that a prompt begins with: 64 bits, so that hardly two are the same."""
+"""Random characters that a prompt begins with, after those of its run: 64 bits, so that hardly two of
+a load are the same. Those of the run are needed because a load with the same seed draws the same
+again, and a server that has it in its cache answers sooner."""
 _DRAWS = 65
 """Draws of a distribution for each length: their median is the length."""
 _COMMON = """
@@ -146,7 +149,7 @@ def _body(model: r.LanguageModel, api: _Api) -> str:
     shared = " ".join(_some_words(random.Random(0), model.shared_prefix or 0))
     body: dict[str, Any] = {
         "model": _literal(model.model or ""),
-        **api.prompt(shared, "${unique} ${prompt}"),
+        **api.prompt(shared, "${run}${unique} ${prompt}"),
         "stream": True,
     }
     if model.llm != "responses":
@@ -169,6 +172,7 @@ def _values(model: r.LanguageModel) -> dict[str, r.Value]:
         for length in _lengths(model.prompt_words or PROMPT_WORDS, chance)
     ]
     found: dict[str, r.Value] = {
+        "run": r.RunValue(),
         "unique": r.TextValue(length=_UNIQUE),
         "prompt": r.LineValue(lines=tuple(prompts)),
     }
@@ -176,6 +180,30 @@ def _values(model: r.LanguageModel) -> dict[str, r.Value]:
         lengths = _lengths(model.output_tokens, chance)
         found["tokens"] = r.LineValue(lines=tuple(map(str, lengths)))
     return found
+
+
+def asked_tokens(request: r.LoadRequest) -> float | None:
+    """Return the mean of the most tokens of each answer; None if no language model is asked."""
+    target = request.target
+    each = (
+        [one.target for one in target.targets] if isinstance(target, r.SeveralTarget) else [target]
+    )
+    means = [
+        mean
+        for one in each
+        if isinstance(one, r.HttpTarget) and (mean := _asked_of(one)) is not None
+    ]
+    return statistics.mean(means) if means else None
+
+
+def _asked_of(target: r.HttpTarget) -> float | None:
+    if not isinstance(target.events, r.Events) or target.events.meaning not in _APIS:
+        return None
+    drawn = target.values.get("tokens")
+    if isinstance(drawn, r.LineValue):
+        return statistics.mean(int(line) for line in drawn.lines)
+    most = _APIS[target.events.meaning].most
+    return float(json.loads(target.requests[0].body or "{}")[most])
 
 
 def _literal(text: str) -> str:

@@ -152,7 +152,11 @@ class EnvironmentValue(msgspec.Struct, frozen=True, tag="environment", kw_only=T
     variable: str
 
 
-Value = IntegerValue | CounterValue | LineValue | TextValue | EnvironmentValue
+class RunValue(msgspec.Struct, frozen=True, tag="run"):
+    """Random characters that are others in each run, which only what is sent to an engine has."""
+
+
+Value = IntegerValue | CounterValue | LineValue | TextValue | EnvironmentValue | RunValue
 
 
 class Expect(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,8 +13,11 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
 
-def stream_findings(streams: StreamResult, subject: str, *, of_models: bool) -> Iterator[Finding]:
-    """Yield the findings about streams; `of_models`: they are answers of language models."""
+def stream_findings(
+    streams: StreamResult, subject: str, asked_tokens: float | None
+) -> Iterator[Finding]:
+    """Yield the findings about streams; `asked_tokens`: the mean of the most tokens of an answer, where
+    they are those of language models."""
     if streams.cut or streams.failed_inside:
         shown = states(
             cut=streams.cut or None,
@@ -28,8 +31,8 @@ def stream_findings(streams: StreamResult, subject: str, *, of_models: bool) -> 
         shown = states(shared=streams.shared_events, events=content, share=share)
         yield make_finding("events-coalesced", subject, shown)
     yield from _reader_late(streams, subject)
-    if of_models:
-        yield from _of_models(streams, subject)
+    if asked_tokens is not None:
+        yield from _of_models(streams, subject, asked_tokens)
 
 
 def _reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
@@ -48,7 +51,7 @@ def _reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
     yield make_finding("reader-late", subject, shown)
 
 
-def _of_models(streams: StreamResult, subject: str) -> Iterator[Finding]:
+def _of_models(streams: StreamResult, subject: str, asked_tokens: float) -> Iterator[Finding]:
     succeeded, known = streams.succeeded, streams.with_tokens
     if known < succeeded:
         shown = states(streams=succeeded, unknown=succeeded - known)
@@ -61,12 +64,6 @@ def _of_models(streams: StreamResult, subject: str) -> Iterator[Finding]:
     if prompts and cached > t.CACHED * prompts:
         shown = states(share=Figure(cached / prompts, "%"))
         yield make_finding("prefix-cache-warm", subject, shown)
-    short = succeeded - streams.stopped_by_length
-    if known and short > t.SHORT_OUTPUTS * succeeded:
-        shown = states(
-            short=short,
-            streams=succeeded,
-            share=Figure(short / succeeded, "%"),
-            tokens=streams.tokens / known,
-        )
+    if known and streams.tokens / known < (1 - t.SHORT_OUTPUTS) * asked_tokens:
+        shown = states(tokens=streams.tokens / known, asked=asked_tokens)
         yield make_finding("outputs-shorter", subject, shown)
