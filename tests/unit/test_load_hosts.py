@@ -66,6 +66,21 @@ def request_of(**said: Any) -> LoadRequest:
     return plan_of_command(bare, said, target).request
 
 
+@pytest.mark.parametrize(
+    ("said", "expected_ms"),
+    [
+        ({}, 250),
+        ({"duration_ns": 60 * 10**9}, 1000),
+        ({"duration_ns": 10**9}, 50),
+        ({"duration_ns": 7 * 10**6}, 1),
+        ({"warm_up_ns": 10**9}, 200),
+        ({"interval_ns": 10**9}, 1000),
+    ],
+)
+def test_a_short_load_has_a_series_too(said: dict[str, int], expected_ms: int) -> None:
+    assert request_of(**said).interval_ns == expected_ms * 10**6
+
+
 def test_connections_are_divided_and_every_worker_has_one() -> None:
     parts = [part_of(request_of(workers=2), index, 3) for index in range(3)]
     assert [one.part for one in parts] == [SchedulePart(i, 3) for i in range(3)]

@@ -16,7 +16,7 @@ from benchwright.core.errors import InputError
 from benchwright.features.load import criteria, parse
 from benchwright.features.load import request as r
 from benchwright.features.load.limits import judged
-from benchwright.features.load.types import EngineResult, LimitVerdict
+from benchwright.features.load.types import EngineResult, IntervalResult, LimitVerdict
 from benchwright.features.load.workload_toml import read_workload
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -207,6 +207,28 @@ def test_a_mean_is_told_from_its_limit_or_is_undecided() -> None:
     spread = {MS: 500, 3 * MS: 500}
     for limit, outcome in (("1ms", MISSED), ("2ms", UNDECIDED), ("3ms", HELD)):
         assert verdict(limit, loaded(spread)).outcome is outcome
+
+
+@pytest.mark.parametrize("per_s", [1, 4])
+@pytest.mark.parametrize(("limit", "outcome"), [("11.6ms", HELD), ("11.3ms", UNDECIDED)])
+def test_the_parts_of_a_mean_are_seconds_whatever_the_intervals(
+    per_s: int, limit: str, outcome: GateOutcome
+) -> None:
+    """The means of 5 s are 8 to 11 ms: 10 ±1.52 ms by Student's t; by their
+    quarters it would be 0.75."""
+    result = loaded({10 * MS: 5_000})
+    one = {"intended": 0, "issued": 0, "errors": 0, "dropped": 0, "in_flight": 0, "waiting": 0}
+    rows = [
+        one
+        | {"start_ns": 10**9 * (second * per_s + at) // per_s, "length_ns": 10**9 // per_s}
+        | {"completed": 1_000 // per_s}
+        | {"response_ns_mean": mean * MS + (at - (per_s - 1) / 2) * MS}
+        for second, mean in enumerate((8, 10, 11, 10, 11))
+        for at in range(per_s)
+    ]
+    intervals = tuple(msgspec.convert(row, IntervalResult) for row in rows)
+    result = msgspec.structs.replace(result, intervals=intervals)
+    assert verdict(f"mean < {limit}", result).outcome is outcome
 
 
 def test_a_metric_of_the_load() -> None:

@@ -14,7 +14,6 @@ from benchwright.features.load.steady import response_change
 from benchwright.features.load.stream_findings import stream_findings
 from benchwright.features.load.types import (
     EngineResult,
-    IntervalResult,
     LoopModel,
     RecordedRequests,
     SamplesResult,
@@ -407,18 +406,16 @@ def _unknown(result: EngineResult) -> str:
 def _backlog(result: EngineResult) -> tuple[int, int] | None:
     """Return the backlog at the middle and at the end if it grew, else None.
 
-    At the end at least 1 % of an interval's arrivals must wait: fewer are a burst.
+    At the end at least 1 % of a second's arrivals must wait: fewer are a burst.
     """
     run = [interval for interval in result.intervals if interval.intended]
     if len(run) < 2:
         return None
     middle, end = run[(len(run) - 1) // 2], run[-1]
+    per_s = 1e9 * sum(one.intended for one in run) / max(sum(one.length_ns for one in run), 1)
+    waits = end.waiting >= max(1, t.NOT_OFFERED * per_s)
     grew = end.waiting > middle.waiting
-    return (middle.waiting, end.waiting) if grew and _waits(end) else None
-
-
-def _waits(interval: IntervalResult) -> bool:
-    return interval.waiting >= max(1, t.NOT_OFFERED * interval.intended)
+    return (middle.waiting, end.waiting) if grew and waits else None
 
 
 def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:

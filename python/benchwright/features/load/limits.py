@@ -40,14 +40,16 @@ from benchwright.features.load.types import (
     LimitVerdict,
     TimeDistribution,
 )
+from benchwright.stats.intervals import t_quantile
 from benchwright.stats.special import binomial_cdf
 
 ERROR = 0.05
 """Probability at most which a limit is called held or missed by chance."""
-_SIGMAS = 1.96
-"""Standard errors of a mean within which it is not told from its limit."""
-_FEWEST_INTERVALS = 5
-"""From this number of intervals on, their means show how much a mean varies."""
+_PART_NS = 10**9
+"""Shortest part of a load whose mean is compared with those of others: the shorter, the more it
+resembles the next one."""
+_FEWEST_PARTS = 5
+"""From this number of parts on, their means show how much a mean varies."""
 
 
 def why_not_streamed(criterion: Criterion, request: LoadRequest) -> Iterator[tuple[str, str]]:
@@ -333,9 +335,9 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
         why = f"no {group.noun} has a{group.what or ' response time'}"
         return _Answer(GateOutcome.UNDECIDED, why)
     shown = f"mean{group.what} {duration_ns_text(round(1e6 * value))}"
-    error_ms = _standard_error_ms(group)
-    if abs(value - criterion.limit) <= _SIGMAS * error_ms:
-        margin = duration_ns_text(round(1e6 * _SIGMAS * error_ms), 2)
+    margin_ms = _margin_ms(group)
+    if abs(value - criterion.limit) <= margin_ms:
+        margin = duration_ns_text(round(1e6 * margin_ms), 2)
         detail = f"{shown} ±{margin}: too close to the limit"
         return _Answer(GateOutcome.UNDECIDED, detail, value)
     if criterion.holds(value):
@@ -353,22 +355,24 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
     return _Answer(GateOutcome.FAILED, shown, value)
 
 
-def _standard_error_ms(group: _Operations) -> float:
-    """Return the standard error of the mean response [ms]: by the intervals' means where there are
-    enough of them, and at least that of independent operations."""
+def _margin_ms(group: _Operations) -> float:
+    """Return half of the interval of the mean response [ms]: by the means of parts of the load of a
+    second where there are enough of them, and at least that of independent operations."""
     times = group.kind.response_ns
     alone = 0.0
     if times.sd is not None and times.count:
-        alone = times.sd / 1e6 / math.sqrt(times.count)
-    means = [
-        (interval.completed - interval.errors, interval.response_ns_mean)
-        for interval in group.intervals
-        if interval.response_ns_mean is not None and interval.completed > interval.errors
-    ]
-    if len(means) < _FEWEST_INTERVALS:
+        alone = t_quantile(1 - ERROR, times.count) * times.sd / 1e6 / math.sqrt(times.count)
+    parts: dict[int, tuple[int, float]] = {}
+    for interval in group.intervals:
+        n = interval.completed - interval.errors
+        if interval.response_ns_mean is not None and n > 0:
+            part = interval.start_ns // max(_PART_NS, interval.length_ns)
+            before, total = parts.get(part, (0, 0.0))
+            parts[part] = before + n, total + n * interval.response_ns_mean
+    if len(parts) < _FEWEST_PARTS:
         return alone
-    whole = sum(n for n, _ in means)
-    mean = sum(n * value for n, value in means) / whole
-    spread = sum((n * (value - mean)) ** 2 for n, value in means)
-    together = math.sqrt(spread * len(means) / (len(means) - 1)) / whole
-    return max(alone, together / 1e6)
+    whole = sum(n for n, _ in parts.values())
+    mean = sum(total for _, total in parts.values()) / whole
+    spread = sum((total - n * mean) ** 2 for n, total in parts.values())
+    together = math.sqrt(spread * len(parts) / (len(parts) - 1)) / whole
+    return max(alone, t_quantile(1 - ERROR, len(parts) - 1) * together / 1e6)

@@ -652,7 +652,11 @@ class LoadOptions(msgspec.Struct, frozen=True):
     interval: Annotated[
         Text,
         _run(
-            "length of an interval of the series", "1s", words.some_ns, "interval_ns", default="1s"
+            "length of an interval of the series",
+            "1s",
+            words.some_ns,
+            "interval_ns",
+            default="1s, or a twentieth of the measured part",
         ),
     ] = None
     seed: Annotated[

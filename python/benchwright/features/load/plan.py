@@ -149,6 +149,8 @@ class LoadTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 DURATION_NS = 5 * 10**9
 """Default duration of a load that would not end otherwise [ns]."""
+LEAST_INTERVALS = 20
+"""Number of intervals of a load that is shorter than as many seconds."""
 
 
 MAX_ERRORS_MICRO = w.MICRO // 100
@@ -317,9 +319,19 @@ def _request(
     seed = fields.pop("seed", 1)
     if "duration_ns" not in fields and not all(_ends(f) for f in filaments):
         fields["duration_ns"] = DURATION_NS
+    if "interval_ns" not in fields and "duration_ns" in fields:
+        measured_ns = fields["duration_ns"] - fields.get("warm_up_ns", 0)
+        fields["interval_ns"] = _interval_ns(measured_ns)
     workload = w.Workload(filaments=tuple(filaments), seed=seed, file_set=file_set)
     target = with_requests_of_models(target)
     return r.LoadRequest(target=target, workload=workload, **fields)
+
+
+def _interval_ns(measured_ns: int) -> int:
+    """Return the length of the intervals of a load whose measured part lasts so long: whole
+    milliseconds, so that a short load too has a series that shows whether it was steady."""
+    some_ms = measured_ns // LEAST_INTERVALS // 10**6
+    return min(max(some_ms, 1) * 10**6, r.INTERVAL_NS)
 
 
 def _ends(filament: w.FilamentPlan) -> bool:
