@@ -74,6 +74,36 @@ fn requests_allocate_nothing() {
     }
 }
 
+#[test]
+fn events_allocate_nothing() {
+    let server = Server::start(|_, mut stream| {
+        let event = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+        let chunk = |data: &str| format!("{:x}\r\n{data}\r\n", data.len());
+        let (first, rest) = event.split_at(20);
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let end = chunk("data: [DONE]\n\n") + "0\r\n\r\n";
+        stream.set_nodelay(true).unwrap();
+        // The event may arrive in two pieces.
+        let pieces = [head.to_owned() + &chunk(first), chunk(rest) + &end];
+        while read_request(&mut stream).is_some() {
+            for piece in &pieces {
+                stream.write_all(piece.as_bytes()).unwrap();
+            }
+        }
+    });
+    let url = format!("http://{}/", server.address);
+    for outstanding in [1, 8] {
+        let events =
+            json!({"format": "sse", "meaning": "chat", "gap_timeout_ns": 100_000_000_000_u64});
+        let spec =
+            json!({"url": url, "connections": 4, "outstanding": outstanding, "events": events});
+        let spec: HttpSpec = serde_json::from_value(spec).unwrap();
+        let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
+        assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
+        assert_eq!(target.stream(0).unwrap().outcome.content, 1);
+    }
+}
+
 /// Answers requests of HTTP/2 with a field that goes into the table of header fields, and a body.
 fn serve_http2(mut stream: TcpStream) -> std::io::Result<()> {
     stream.read_exact(&mut [0; 24])?;

@@ -2,15 +2,26 @@
 
 #![allow(clippy::unwrap_used)]
 
+use bw_load::PlanOptions;
+use bw_load::http::request::HttpSpec;
+use bw_load::merge::{MergeRequest, merge};
 use bw_load::request::LoadRequest;
 use bw_load::run::run;
-use network::{LONG, Server, read_request};
+use bw_load::target::{Reaped, Target};
+use bw_sys::clock::monotonic_ns;
+use http2_frames::*;
+use network::certificates::{Authority, Validity};
+use network::{LONG, Server, exchange, read_request};
+use rustls::ServerConnection;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+#[path = "../../bw-protocol/tests/http2_frames/mod.rs"]
+mod http2_frames;
 mod network;
 
 /// How far apart the servers write events.
@@ -244,4 +255,221 @@ fn several_targets_have_their_own_streams() {
             "{row}"
         );
     }
+}
+
+/// Answers each request of HTTP/2 with these parts as DATA frames, [`APART`] of each other, and without an end if the last
+/// one is empty; the streams of a connection one after the other.
+fn answering_two(parts: &'static [&'static str]) -> Server {
+    Server::start(move |_, mut stream| {
+        stream.set_nodelay(true).unwrap();
+        stream.read_exact(&mut [0; 24]).unwrap();
+        stream.write_all(&settings(&[])).unwrap();
+        while let Ok(request) = Frame::read(&mut stream) {
+            if request.kind != HEADERS {
+                continue;
+            }
+            let mut frames = vec![frame(HEADERS, END_HEADERS, request.stream, OK)];
+            for (place, part) in parts.iter().enumerate() {
+                let last = place + 1 == parts.len() && !part.is_empty();
+                frames.push(frame(DATA, u8::from(last), request.stream, part.as_bytes()));
+            }
+            for frame in frames {
+                thread::sleep(APART);
+                if stream.write_all(&frame).is_err() {
+                    return;
+                }
+            }
+        }
+    })
+}
+
+#[test]
+fn streams_of_http_2_have_the_same_figures() {
+    let server = answering_two(&["a\n", "b\n", "end\n"]);
+    let mut target = target(&server, &lines(Some("end")));
+    target["http"] = json!("2");
+    let result = load(&target, &[users(2)], json!({}));
+    let streams = &result["streams"];
+    let count = number(&streams["succeeded"]);
+    assert!(count >= 2 && number(&streams["operations"]) == count);
+    assert_eq!(number(&streams["content_events"]), 2 * count);
+    let apart = APART.as_nanos() as u64;
+    assert!(number(&streams["first_service_ns"]["min"]) >= 2 * apart);
+    assert!(number(&streams["last_ns"]["min"]) >= 3 * apart);
+}
+
+#[test]
+fn a_stalled_stream_of_http_2_costs_no_connection() {
+    let server = answering_two(&["a\n", ""]);
+    let mut events = lines(None);
+    events["gap_timeout_ns"] = json!(50_000_000);
+    let mut target = target(&server, &events);
+    target["http"] = json!("2");
+    let result = load(&target, &[users(2)], json!({}));
+    let count = number(&result["streams"]["operations"]);
+    assert!(count > 0);
+    assert_eq!(
+        result["kinds"]["all"]["errors"],
+        json!({"stream stalled": count})
+    );
+    assert_eq!(result["target"]["reconnects"], 0);
+}
+
+#[test]
+fn records_of_tls_that_arrive_together_share_a_read() {
+    let Some(authority) = Authority::make("streams") else {
+        return;
+    };
+    authority.issue("server", "DNS:localhost,IP:127.0.0.1", Validity::Now);
+    let config = authority.server_config("server");
+    let server = Server::start(move |_, mut stream| {
+        let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut request = Vec::new();
+        while tls.complete_io(&mut stream).is_ok() {
+            let _ = tls.reader().read_to_end(&mut request);
+            if request.ends_with(b"\r\n\r\n") {
+                request.clear();
+                // Each write is a record; all of them are sent at once.
+                let parts = [
+                    chunk("a\n"),
+                    chunk("b\n"),
+                    chunk("end\n"),
+                    "0\r\n\r\n".to_owned(),
+                ];
+                tls.writer().write_all(CHUNKED.as_bytes()).unwrap();
+                for part in parts {
+                    tls.writer().write_all(part.as_bytes()).unwrap();
+                }
+            }
+        }
+    });
+    let mut target = target(&server, &lines(Some("end")));
+    target["url"] = json!(format!("https://localhost:{}/", server.address.port()));
+    target["tls"] = json!({"ca": authority.file("ca.pem")});
+    let result = load(&target, &[users(2)], json!({}));
+    let streams = &result["streams"];
+    let count = number(&streams["succeeded"]);
+    assert!(
+        count > 0 && number(&streams["operations"]) == count,
+        "{result}"
+    );
+    assert_eq!(number(&streams["content_events"]), 2 * count);
+    assert_eq!(number(&streams["shared_events"]), count);
+    assert_eq!(streams["gap_ns"]["count"], 0);
+}
+
+#[test]
+fn an_event_that_was_read_late_has_the_time_of_its_arrival() {
+    const LATE: Duration = Duration::from_millis(30);
+    let (written, is_written) = mpsc::channel();
+    let (resume, resumed) = mpsc::channel::<()>();
+    let resumed = Mutex::new(resumed);
+    let server = Server::start(move |_, mut stream| {
+        while read_request(&mut stream).is_some() {
+            let begin = CHUNKED.to_owned() + &chunk("a\n");
+            stream.write_all(begin.as_bytes()).unwrap();
+            written.send(()).unwrap();
+            if resumed.lock().unwrap().recv().is_err() {
+                return;
+            }
+            stream
+                .write_all((chunk("b\n") + "0\r\n\r\n").as_bytes())
+                .unwrap();
+        }
+    });
+    let mut spec = target(&server, &lines(None));
+    spec.as_object_mut().unwrap().remove("kind");
+    let spec: HttpSpec = serde_json::from_value(spec).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
+    let mut ends: Vec<Reaped> = Vec::with_capacity(8);
+    // A machine that is behind delivers what was written late, but not each time.
+    let has_waited = (0..20).any(|_| {
+        ends.clear();
+        let submitted = monotonic_ns();
+        target.submit(0, &exchange(0, 0));
+        target.flush().unwrap();
+        is_written.recv().unwrap();
+        thread::sleep(LATE);
+        let looked = monotonic_ns();
+        target.reap(&mut ends).unwrap();
+        assert!(ends.is_empty());
+        resume.send(()).unwrap();
+        while ends.is_empty() {
+            target.reap(&mut ends).unwrap();
+        }
+        let seen = target.stream(0).unwrap();
+        let (first, last) = (
+            seen.outcome.first_ns.unwrap(),
+            seen.outcome.last_ns.unwrap(),
+        );
+        assert!(submitted <= first && looked <= last && last <= seen.now_ns);
+        assert_eq!((seen.outcome.content, ends[0].result), (2, 4));
+        looked.saturating_sub(first) >= LATE.as_nanos() as u64
+    });
+    assert!(has_waited);
+}
+
+#[test]
+fn an_operation_without_a_connection_has_nothing_of_the_one_before() {
+    let server = Server::start(|number, mut stream| {
+        if number == 0 && read_request(&mut stream).is_some() {
+            let answer = CHUNKED.to_owned() + &chunk("a\n") + "0\r\n\r\n";
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let mut spec = target(&server, &lines(None));
+    spec.as_object_mut().unwrap().remove("kind");
+    let spec: HttpSpec = serde_json::from_value(spec).unwrap();
+    let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
+    let mut ends: Vec<Reaped> = Vec::with_capacity(8);
+    let mut next = |kind| {
+        ends.clear();
+        let operation = bw_model::Operation {
+            kind,
+            ..exchange(0, 0)
+        };
+        target.submit(0, &operation);
+        target.flush().unwrap();
+        while ends.is_empty() {
+            target.reap(&mut ends).unwrap();
+        }
+        (ends[0].result, target.stream(0).unwrap().outcome.content)
+    };
+    assert_eq!(next(bw_model::Kind::Exchange), (2, 1));
+    let refused = i64::from(-libc::EOPNOTSUPP);
+    assert_eq!(next(bw_model::Kind::Read), (refused, 0));
+}
+
+#[test]
+fn the_streams_of_two_engines_are_one_load() {
+    let server = answering(&["a\n", "end\n"]);
+    let more = json!({"interval_histograms": true, "interval_ns": 100_000_000,
+        "streams": {"good": [{"of": "last", "limit_ns": 3_600_000_000_000_u64}]}});
+    let parts = [0, 1].map(|_| {
+        let target = target(&server, &lines(Some("end")));
+        load(&target, &[users(2)], more.clone())
+    });
+    let sum = |member: &str| -> u64 {
+        parts
+            .iter()
+            .map(|one| number(&one["streams"][member]))
+            .sum()
+    };
+    let request = json!({"results": parts, "interval_ns": 500_000_000});
+    let request: MergeRequest = serde_json::from_value(request).unwrap();
+    let merged = merge(&request).unwrap();
+    let streams = &merged["streams"];
+    for member in ["operations", "succeeded", "events", "good"] {
+        assert!(sum(member) > 0);
+        assert_eq!(number(&streams[member]), sum(member), "{member}");
+    }
+    assert_eq!(number(&streams["first_ns"]["count"]), sum("succeeded"));
+    assert_eq!(
+        streams["timeline"].as_array().unwrap().len() as u64,
+        sum("operations").min(300)
+    );
+    let intervals = merged["intervals"].as_array().unwrap();
+    let good: u64 = intervals.iter().map(|one| number(&one["good"])).sum();
+    assert_eq!(good, sum("good"));
+    assert!(intervals[0]["first_ns_p50"].is_u64() && intervals[0].get("first_hdr").is_none());
 }
