@@ -26,6 +26,23 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+TELEPHONES = (320, 360, 375, 380, 400)
+STRETCHED = (
+    ("as it is", "", ""),
+    ("numbers", "\u2212123\u202f456\u202f789\u202f012.345\u202f678\u00a0GiB/s", "data"),
+    ("paths", "/srv/data/" + "abcdefghij_" * 8, "*"),
+    ("words", "W" * 60, "*"),
+)
+"""Texts in place of those of elements, and of which."""
+_STRETCH = """([text, selector]) => {
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const nodes = [];
+    while (walk.nextNode()) nodes.push(walk.currentNode);
+    for (const node of nodes)
+        if (node.textContent.trim() && node.parentElement.closest(selector)
+            && !node.parentElement.closest("svg, script, style, template, button, .brand"))
+            node.textContent = text;
+}"""
 NODE_MODULES = ROOT / "node_modules"
 
 
@@ -79,6 +96,24 @@ class Visit:
         url = target.resolve().as_uri() if isinstance(target, Path) else target
         self.page.goto(url, wait_until="load")
         return self.page
+
+    def sideways(self) -> list[str]:
+        """Return where the page scrolls sideways on a telephone: the texts and the width.
+
+        As it is, and with a word without a place to break, a path, and a long number in the place
+        of every text: names and figures of a result can be any of these.
+        """
+        page, found = self.page, []
+        page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+        for what, text, selector in STRETCHED:
+            if text:
+                page.evaluate(_STRETCH, [text, selector])
+            for width in TELEPHONES:
+                page.set_viewport_size({"width": width, "height": 740})
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                if wide > width:
+                    found.append(f"{what}: {wide} of {width} px")
+        return found
 
     def serious_violations(self) -> list[str]:
         """Return what axe-core finds serious or critical: rule, help text and the first element.
