@@ -30,12 +30,22 @@ from benchwright.features.load.engine_values import (
 from benchwright.features.load.findings import load_findings
 from benchwright.features.load.limits import judged
 from benchwright.features.load.llm import KEY_VARIABLE, asked_tokens
-from benchwright.features.load.plan import CommandLineLoad, PreparedLoad, plan_of_command
+from benchwright.features.load.plan import (
+    CommandLineLoad,
+    PreparedLoad,
+    Probe,
+    plan_of_command,
+    plan_of_file,
+)
 from benchwright.features.load.report import LoadReport
 from benchwright.features.load.streams import missing_streams, stream_times
 from benchwright.features.load.types import EngineResult, LoopModel
 from benchwright.features.load.view import load_text
 from benchwright.features.load.workload_toml import read_workload
+from benchwright.features.search.engine_generator import request_of
+from benchwright.features.search.spec_toml import EngineSettings, why_not_streamed
+from benchwright.inputs.mistakes import Where
+from benchwright.inputs.template import brace_template
 from hdr_text import encode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "load" / "result.json"
@@ -408,6 +418,55 @@ def test_the_key_is_only_in_what_an_engine_gets(monkeypatch: pytest.MonkeyPatch)
 def test_what_contradicts_requests_of_models(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         planned(**options)
+
+
+def test_requests_of_the_users_own_have_the_meaning_that_the_target_says() -> None:
+    text = """
+[target]
+to = "http://h:1/"
+meaning = "responses"
+[[request]]
+path = "/v1/responses"
+method = "POST"
+body = '{"max_output_tokens": 40, "input": "a"}'
+[[filament]]
+type = "open"
+rate = 5
+"""
+    plan = plan_of_file(read_workload(text, "a.toml", None), {}, parse.parse_target("http://h:1/"))
+    assert not plan.request.events
+    found = read_workload(text, "a.toml", None)
+    assert found.target is not None
+    request = plan_of_file(found, {}, found.target).request
+    assert request.events == (r.Events(meaning="responses"),)
+    assert asked_tokens(request) == 40
+
+
+# -- searches -----------------------------------------------------------------------------------
+
+
+def settings(**options: Any) -> EngineSettings:
+    """Return the settings of a search with these options of its target."""
+    return EngineSettings(
+        target=brace_template("http://h:1/", lambda _: Where("spec"), ()), options=options
+    )
+
+
+def test_a_search_waits_for_streams_to_end() -> None:
+    first, whole = parse_criterion("p95 first < 100ms"), parse_criterion("p95 < 100ms")
+    drains = [
+        request_of(settings(events="sse"), Probe(5.0, 2.0), (criterion,), {}).drain_ns
+        for criterion in (first, whole)
+    ]
+    assert drains == [r.DRAIN_NS, 1000 * MS]
+
+
+def test_a_search_refuses_limits_of_what_it_does_not_read() -> None:
+    first, good = parse_criterion("p95 first < 100ms"), parse_criterion("95% good")
+    assert why_not_streamed(first, settings()) is not None
+    assert why_not_streamed(first, settings(llm="chat")) is None
+    assert why_not_streamed(good, settings(llm="chat")) is not None
+    assert why_not_streamed(parse_criterion("p95 < 1s"), settings()) is None
 
 
 def test_a_workload_has_streams() -> None:

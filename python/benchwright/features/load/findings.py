@@ -11,7 +11,7 @@ from benchwright.features.load.file_set import FALSE_ALARMS_OF_A_TRIAL, file_set
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.steady import response_change
-from benchwright.features.load.stream_findings import stream_findings
+from benchwright.features.load.stream_findings import reader_late, stream_findings
 from benchwright.features.load.types import (
     EngineResult,
     LoopModel,
@@ -85,6 +85,8 @@ def doubts_of_trial(
         ]
     codes += [host_finding.code for host_finding in host_findings(result, loop, "")]
     codes += [one.code for one in _restarted(result, "")]
+    if result.streams is not None:
+        codes += [one.code for one in reader_late(result.streams, "")]
     return tuple(dict.fromkeys(codes))
 
 

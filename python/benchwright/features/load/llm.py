@@ -14,6 +14,7 @@ import json
 import math
 import os
 import random
+import re
 import statistics
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -183,7 +184,8 @@ def _values(model: r.LanguageModel) -> dict[str, r.Value]:
 
 
 def asked_tokens(request: r.LoadRequest) -> float | None:
-    """Return the mean of the most tokens of each answer; None if no language model is asked."""
+    """Return the mean of the most tokens of each answer, 0 if the requests do not say it; None if no
+    language model is asked."""
     target = request.target
     each = (
         [one.target for one in target.targets] if isinstance(target, r.SeveralTarget) else [target]
@@ -202,8 +204,9 @@ def _asked_of(target: r.HttpTarget) -> float | None:
     drawn = target.values.get("tokens")
     if isinstance(drawn, r.LineValue):
         return statistics.mean(int(line) for line in drawn.lines)
-    most = _APIS[target.events.meaning].most
-    return float(json.loads(target.requests[0].body or "{}")[most])
+    most = re.compile(rf'"{_APIS[target.events.meaning].most}"\s*:\s*(\d+)', re.ASCII)
+    found = [match[1] for one in target.requests if (match := most.search(one.body or ""))]
+    return statistics.mean(map(int, found)) if found else 0.0
 
 
 def _literal(text: str) -> str:

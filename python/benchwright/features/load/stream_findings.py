@@ -30,12 +30,13 @@ def stream_findings(
         share = Figure(streams.shared_events / content, "%")
         shown = states(shared=streams.shared_events, events=content, share=share)
         yield make_finding("events-coalesced", subject, shown)
-    yield from _reader_late(streams, subject)
+    yield from reader_late(streams, subject)
     if asked_tokens is not None:
         yield from _of_models(streams, subject, asked_tokens)
 
 
-def _reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
+def reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
+    """Yield a finding if events were read so late that gaps may be of several together."""
     late = streams.read_lateness_ns.p99
     what, time = "the median gap", streams.gap_ns.p50
     if not time:

@@ -17,7 +17,7 @@ from benchwright.core.untrusted import regular_bytes
 from benchwright.features.load import parse as words
 from benchwright.features.load import workload as w
 from benchwright.features.load.options import TargetOptions
-from benchwright.features.load.request import LoadTarget, Payload, Stall, Statement
+from benchwright.features.load.request import MEANINGS, LoadTarget, Payload, Stall, Statement
 from benchwright.inputs.form import (
     Form,
     each,
@@ -36,6 +36,7 @@ from benchwright.inputs.template import (
     OffsetLocator,
     Template,
     brace_template,
+    choice,
     fill_placeholders,
 )
 from benchwright.inputs.toml_table import TomlTable, one_of_words, set_by_trial
@@ -483,6 +484,7 @@ TARGET = Form(
         optional("receive", words.size_bytes, field="receive_bytes"),
         optional("match", words.size_bytes, field="match_bytes"),
         optional("method", str),
+        optional("meaning", choice("meaning", "plain", *MEANINGS)),
         optional("password_file", str),
         optional("resp", words.resp),
         optional("body", words.size_bytes, field="body_bytes"),
