@@ -309,7 +309,7 @@ impl<G: FnMut(u64)> Stream<'_, G> {
         outcome.cached_tokens = found.cached_tokens.or(outcome.cached_tokens);
         outcome.reasoning_tokens = found.reasoning_tokens.or(outcome.reasoning_tokens);
         outcome.stopped_by_length |= found.by_length;
-        let has_error = found.error || found.kind == EventKind::Error || given == EventKind::Error;
+        let has_error = found.error || given == EventKind::Error;
         outcome.failed |= has_error;
         let (is_visible, is_reasoning) = match self.spec.meaning {
             Meaning::Plain => (!has_error, false),

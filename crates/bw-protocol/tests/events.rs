@@ -417,6 +417,10 @@ fn responses_have_types_and_end_with_one() {
     let other = completed.replacen("completed", "output_text.delta", 1);
     assert!(shape(&spec, other).ended);
 
+    let both = r#"{"object":"error","type":"response.completed"}"#;
+    let outcome = shape(&spec, stream(&[both], "\n"));
+    assert!(outcome.ended && outcome.failed);
+
     let cut = shape(&spec, created.clone() + &delta);
     assert!(spec.is_cut(&cut));
     let incomplete = event(

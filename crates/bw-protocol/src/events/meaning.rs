@@ -387,9 +387,8 @@ impl Scanner {
             }
             Path::Kind => {
                 let kind = EventKind::of(name);
-                if kind != EventKind::Other {
-                    self.found.kind = kind;
-                }
+                self.found.error |= kind == EventKind::Error;
+                self.found.kind = kind.or(self.found.kind);
             }
             _ => {}
         }
