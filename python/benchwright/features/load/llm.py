@@ -23,6 +23,7 @@ import msgspec
 
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
+from benchwright.features.load.parse import MOST_WORDS
 from benchwright.inputs.mistakes import Where, mistake
 
 TargetT = TypeVar("TargetT", bound=r.LoadTarget)
@@ -32,8 +33,6 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 PROMPT_WORDS, OUTPUT_TOKENS = w.ConstantValue(256), w.ConstantValue(128)
 _ONE_LENGTH, _LENGTHS = 8, 64
 """Prompts of a load: of one length, and of a distribution of lengths."""
-_MOST_WORDS = 200_000
-"""Of a prompt: more than the longest context of today's models holds."""
 _UNIQUE = 16
 """Random characters that a prompt begins with, after those of its run: 64 bits, so that hardly two of
 a load are the same. Those of the run are needed because a load with the same seed draws the same
@@ -215,7 +214,7 @@ def _literal(text: str) -> str:
 
 
 def _some_words(chance: random.Random, number: int) -> list[str]:
-    return chance.choices(_WORDS, k=min(number, _MOST_WORDS))
+    return chance.choices(_WORDS, k=min(number, MOST_WORDS))
 
 
 def _lengths(of: w.Distribution, chance: random.Random) -> list[int]:

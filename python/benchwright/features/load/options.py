@@ -319,7 +319,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
             "words of each prompt of --llm, or a distribution; how many tokens they are, the "
             "server reports",
             "512",
-            words.count_distribution,
+            words.length_distribution,
             "prompt_words",
             default="256",
         ),
@@ -340,7 +340,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
             "words that all prompts of --llm begin with; without it each begins with others, so "
             "that no server has it in its cache",
             "N",
-            words.some,
+            words.words_of_prompt,
             "shared_prefix",
             default="none",
         ),

@@ -290,6 +290,20 @@ size_distribution: ParseText = partial(parse_distribution, parse=operation_bytes
 """A distribution of the sizes of operations [bytes]."""
 count_distribution: ParseText = partial(parse_distribution, parse=some)
 """A distribution of counts."""
+MOST_WORDS = 200_000
+"""Maximum number of words of a prompt: more than the longest context of today's models holds."""
+
+
+def words_of_prompt(text: str) -> int:
+    """Return a number of words of a prompt."""
+    number = some(text)
+    if number > MOST_WORDS:
+        raise ValueError(f"{text!r} is more than a prompt can have ({MOST_WORDS:,} words)")
+    return number
+
+
+length_distribution: ParseText = partial(parse_distribution, parse=words_of_prompt)
+"""A distribution of the lengths of prompts [words]."""
 
 ARRIVALS: Forms = {
     "constant": Form((), w.ConstantArrival),

@@ -227,7 +227,7 @@ class StreamTimes(msgspec.Struct, frozen=True, array_like=True):
     end_ns: int
     tokens: int | None
     result: int
-    """0: it succeeded, or the number of its error."""
+    """Below 0: the number of its error, negated."""
 
 
 class LittleLaw(msgspec.Struct, frozen=True):
