@@ -656,7 +656,7 @@ class LoadOptions(msgspec.Struct, frozen=True):
             "1s",
             words.some_ns,
             "interval_ns",
-            default="1s, or a twentieth of the measured part",
+            default="1s, at most 1/20 of the load",
         ),
     ] = None
     seed: Annotated[
