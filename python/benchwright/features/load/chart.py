@@ -199,6 +199,10 @@ def goodput_panel(load: NamedLoad) -> Panel:
     )
 
 
+_OF_TIMELINE = (0, 2, 3)
+"""Colours: two that are alike for the parts of a stream, another for those that failed."""
+
+
 def timeline_panel(streams: StreamResult) -> Panel:
     """Return a line for each of the first streams: from its intended start to its first event, and
     from there to its end; of one that failed from its intended start to its end."""
@@ -221,8 +225,8 @@ def timeline_panel(streams: StreamResult) -> Panel:
             x += (begin_ns / 1e9, end_ns / 1e9, end_ns / 1e9)
             y += (row, row, None)
     curves = [
-        PanelCurve(name, tuple(x), tuple(y), colour=at)
-        for at, (name, (x, y)) in enumerate(parts.items())
+        PanelCurve(name, tuple(x), tuple(y), colour=colour)
+        for colour, (name, (x, y)) in zip(_OF_TIMELINE, parts.items(), strict=True)
         if x
     ]
     return Panel(
