@@ -158,6 +158,50 @@ fn limits_without_events_are_refused() {
 }
 
 #[test]
+fn what_cannot_be_a_stream_is_refused() {
+    let sse = json!({"format": "sse"});
+    for fields in [
+        json!({"method": "HEAD", "events": sse}),
+        json!({"requests": [{"label": "l", "path": "/", "method": "HEAD"}], "events": sse}),
+        json!({"events": {"format": "lines", "end": ""}}),
+    ] {
+        let mut spec = json!({"url": "http://127.0.0.1:9/", "connections": 1});
+        let fields = fields.as_object().unwrap().clone();
+        spec.as_object_mut().unwrap().extend(fields);
+        let spec: HttpSpec = serde_json::from_value(spec).unwrap();
+        let errors = [
+            spec.plan(PlanOptions::default()).unwrap_err(),
+            spec.plan_http2(PlanOptions::default()).unwrap_err(),
+        ];
+        assert!(errors.iter().all(|error| error.code == "events"));
+    }
+}
+
+#[test]
+fn a_stream_over_a_unix_socket_says_nothing_of_its_reads() {
+    let path = std::env::temp_dir().join(format!("bw-streams-{}", std::process::id()));
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
+                    let answer = CHUNKED.to_owned() + &chunk("a\n") + "0\r\n\r\n";
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    let target = json!({"kind": "http", "url": "http://localhost/", "unix_socket": path, "connections": 2,
+        "events": lines(None)});
+    let result = load(&target, &[users(2)], json!({"duration_ns": 50_000_000}));
+    std::fs::remove_file(&path).unwrap();
+    let streams = &result["streams"];
+    assert!(number(&streams["first_ns"]["count"]) > 0);
+    assert_eq!(streams["read_lateness_ns"]["count"], 0);
+}
+
+#[test]
 fn a_stream_that_is_cut_fails_however_it_ends() {
     for parts in [&["a\n", "b\n"][..], &["a\n", "b\n", ""]] {
         let server = answering(parts);

@@ -32,7 +32,7 @@ struct Streaming<P: Protocol>(Connection<P>);
 impl<P: Protocol> Streaming<P> {
     /// Receives bytes that arrived at `at`, and were read 7 later.
     fn receive(&mut self, at: u64, bytes: impl AsRef<[u8]>) -> SessionState {
-        self.0.protocol.streams().unwrap().arrives(at, 7);
+        self.0.protocol.streams().unwrap().arrives(at, Some(7));
         self.0.receive(bytes)
     }
 

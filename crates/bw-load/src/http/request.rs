@@ -257,7 +257,27 @@ impl HttpSpec {
         Ok((requests, sources))
     }
 
+    /// Refuses what cannot be read as streams.
+    fn check_events(&self) -> Result<(), EngineError> {
+        let Some(events) = &self.events else {
+            return Ok(());
+        };
+        let refused = |message: &str, remedy: &str| {
+            let message = format!("events: {message}");
+            Err(EngineError::request("events", message, remedy).about("target.events"))
+        };
+        if events.end.as_ref().is_some_and(String::is_empty) {
+            return refused("the end mark is empty", "give the data of the last event");
+        }
+        let mut methods = self.requests.iter().map(|request| &request.method);
+        if methods.any(|method| method == "HEAD") || self.method == "HEAD" {
+            return refused("an answer to HEAD has no body", "use another method");
+        }
+        Ok(())
+    }
+
     pub(super) fn server(&self) -> Result<ParsedUrl, EngineError> {
+        self.check_events()?;
         let url = &self.url;
         let uri: Uri = url.parse().map_err(|error| {
             self.bad_url(&format!("{error}"), "write it as http://host:port/path")

@@ -454,7 +454,8 @@ impl<P: Protocol> Pool<P> {
         if let Some(streams) = self.protocol.streams()
             && let Some(transport) = &mut connection.transport
         {
-            streams.arrives(transport.arrival_ns(), transport.unseen().0);
+            let unseen = transport.unseen();
+            streams.arrives(transport.arrival_ns(), unseen.map(|unseen| unseen.0));
         }
         let state = self.protocol.receive(
             &mut connection.session,
@@ -495,7 +496,7 @@ impl<P: Protocol> Pool<P> {
     /// and did not just end with the connection.
     fn take_ends(&mut self, index: u32, whole: bool) {
         let transport = self.connections[index].transport();
-        let unseen = transport.map_or(Nanos::ZERO, Transport::unseen);
+        let unseen = transport.and_then(Transport::unseen).unwrap_or_default();
         for place in 0..self.ends.len() {
             let End { slot, result } = self.ends[place];
             if result != i64::from(RESEND) && self.release(index, slot) {

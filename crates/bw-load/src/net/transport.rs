@@ -19,7 +19,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct StampedSocket {
     socket: Socket,
-    unseen: Nanos,
+    /// None: there is no stamp.
+    unseen: Option<Nanos>,
     /// Whether it has read since the last [`Transport::arrival`].
     has_read: bool,
     /// The last arrival that was asked for [ns].
@@ -32,7 +33,7 @@ impl StampedSocket {
         let _ = arrival::stamp_arrivals(socket.as_fd());
         Self {
             socket,
-            unseen: Nanos::ZERO,
+            unseen: None,
             has_read: false,
             arrived_ns: 0,
         }
@@ -48,7 +49,7 @@ impl Read for StampedSocket {
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let received = arrival::receive(self.socket.as_fd(), buffer)?;
-        self.unseen = Nanos(received.unseen_ns.unwrap_or_default());
+        self.unseen = received.unseen_ns.map(Nanos);
         self.has_read = true;
         Ok(received.length)
     }
@@ -95,8 +96,8 @@ impl Transport {
         }
     }
 
-    /// Returns how long what was read last had been there before.
-    pub(crate) fn unseen(&self) -> Nanos {
+    /// Returns how long what was read last had been there before; None: the kernel has no stamp of it.
+    pub(crate) fn unseen(&self) -> Option<Nanos> {
         match self {
             Self::Plain(plain) => plain.unseen,
             Self::Tls(stream) => stream.socket().unseen,
@@ -111,7 +112,7 @@ impl Transport {
             Self::Tls(stream) => stream.socket_mut(),
         };
         if std::mem::take(&mut socket.has_read) {
-            socket.arrived_ns = monotonic_ns().saturating_sub(socket.unseen.0);
+            socket.arrived_ns = monotonic_ns().saturating_sub(socket.unseen.unwrap_or_default().0);
         }
         socket.arrived_ns
     }

@@ -546,7 +546,7 @@ impl Pipeline {
             Err(errno) => return self.lose(index, errno),
         };
         let transport = self.connections[index].transport();
-        self.unseen = transport.map_or(Nanos::ZERO, Transport::unseen);
+        self.unseen = transport.and_then(Transport::unseen).unwrap_or_default();
         // The records borrow from both, and what handles them needs the rest.
         let calls = &mut self.connections[index].session;
         let mut records = std::mem::replace(&mut calls.records, Records::new(0, 0));

@@ -40,8 +40,8 @@ struct State {
     readers: Vec<EventReader>,
     /// Arrival of what is being read [ns].
     at: u64,
-    /// How long ago that was when it was read [ns].
-    unseen: u64,
+    /// How long ago that was when it was read [ns]; None: unknown.
+    unseen: Option<u64>,
     /// Whether this read has had an event with content.
     has_content: bool,
     /// With limits: slots whose streams had such an event in it.
@@ -60,7 +60,7 @@ impl Streams {
             state: RefCell::new(State {
                 readers: Vec::new(),
                 at: 0,
-                unseen: 0,
+                unseen: None,
                 has_content: false,
                 heard: Vec::new(),
                 gaps: Histogram::new(),
@@ -83,8 +83,9 @@ impl Streams {
         state.heard.reserve(all);
     }
 
-    /// Sets the time of what is read next: it arrived at `at` [ns], `unseen` before it was read [ns].
-    pub fn arrives(&self, at: u64, unseen: u64) {
+    /// Sets the time of what is read next: it arrived at `at` [ns], `unseen` before it was read [ns]; None: that is unknown,
+    /// and `at` is when it was read.
+    pub fn arrives(&self, at: u64, unseen: Option<u64>) {
         let mut state = self.state.borrow_mut();
         (state.at, state.unseen, state.has_content) = (at, unseen, false);
     }
@@ -171,7 +172,9 @@ impl Streams {
             return;
         }
         if is_measured && !std::mem::replace(has_content, true) {
-            read_lateness.record(*unseen);
+            unseen
+                .iter()
+                .for_each(|unseen| read_lateness.record(*unseen));
         }
         if self.limits.are_any() && heard.last() != Some(&slot) {
             heard.push(slot);
