@@ -322,6 +322,12 @@ def test_findings_about_streams(code: str, more: dict[str, Any]) -> None:
     assert code in codes(streamed({50 * MS: 1000}, **(sound | more)))
 
 
+def test_streams_that_waited_for_a_place_say_so_by_their_first_event() -> None:
+    waited = {"service": {50 * MS: 1000}, "held": 300}
+    assert "target-saturated" in codes(streamed({200 * MS: 1000}, **waited))  # type: ignore[arg-type]
+    assert "target-saturated" not in codes(streamed({100 * MS: 1000}, **waited))  # type: ignore[arg-type]
+
+
 def test_events_that_are_no_answers_of_models_need_no_tokens() -> None:
     assert not codes(streamed({50 * MS: 1000}), asked=None) & {"tokens-unknown", "outputs-shorter"}
 
@@ -456,9 +462,9 @@ def test_a_search_waits_for_streams_to_end() -> None:
     first, whole = parse_criterion("p95 first < 100ms"), parse_criterion("p95 < 100ms")
     drains = [
         request_of(settings(events="sse"), Probe(5.0, 2.0), (criterion,), {}).drain_ns
-        for criterion in (first, whole)
+        for criterion in (first, whole, parse_criterion("errors < 1%"))
     ]
-    assert drains == [r.DRAIN_NS, 1000 * MS]
+    assert drains == [r.DRAIN_NS, 1000 * MS, r.DRAIN_NS]
 
 
 def test_a_search_refuses_limits_of_what_it_does_not_read() -> None:

@@ -38,6 +38,10 @@ CODES: dict[str, Code] = {
         says="[; {middle} operations waited in the middle of the run, {end} at its end][; "
         + part_of("held")
         + " waited for a slot; the median response< ({response})> is {times:3} times the service time< ({service})>]"
+        "[; "
+        + part_of("waited")
+        + " waited for a slot; the median first event< ({first})> is {first_times:3} times that from the actual start<"
+        " ({first_service})>]"
         "[; {own} of the {ended} operations that ended in the measured part were due in it, the others in the warm-up: "
         "these are in no response time]",
     ),

@@ -12,6 +12,7 @@ from benchwright.features.load.host_findings import host_findings, late_hosts, s
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.steady import response_change
 from benchwright.features.load.stream_findings import reader_late, stream_findings
+from benchwright.features.load.streams import stream_times
 from benchwright.features.load.types import (
     EngineResult,
     LoopModel,
@@ -355,6 +356,13 @@ def _saturated(result: EngineResult, subject: str) -> Iterator[Finding]:
         found |= _part("held", counts.held, counts.intended)
         found["times"] = response / service
         found["response"], found["service"] = _time(response), _time(service)
+    if result.streams is not None:
+        # A stream may last so long that its wait is little of it, and nearly all of its first event.
+        first, served = stream_times(result, "first").p50, result.streams.first_service_ns.p50
+        if first and served and held and first > t.WAITED_TIMES * served:
+            found |= _part("waited", counts.held, counts.intended)
+            found["first_times"] = first / served
+            found["first"], found["first_service"] = _time(first), _time(served)
     flow = result.flow
     if flow is not None and flow.of_warm_up - flow.in_flight_at_start > t.HELD * flow.completed:
         found |= {"own": flow.completed - flow.of_warm_up, "ended": flow.completed}

@@ -36,7 +36,7 @@ from benchwright.features.load.engine_values import (
 )
 from benchwright.features.load.file_set import with_users
 from benchwright.features.load.findings import doubts_of_trial
-from benchwright.features.load.parse import is_network
+from benchwright.features.load.parse import EVENT_OPTIONS, is_network
 from benchwright.features.load.plan import (
     CommandLineLoad,
     LoadEnding,
@@ -129,6 +129,8 @@ def _drain_ns(settings: EngineSettings, criteria: tuple[Criterion, ...]) -> int:
         # A limit of the first event does not say how long a stream lasts.
         return r.DRAIN_NS
     limits_s = limits_s_of(criteria)
+    if not limits_s and settings.options.keys() & EVENT_OPTIONS:
+        return r.DRAIN_NS
     if not limits_s:
         return round(UNLIMITED_DRAIN_S * 1e9)
     longest_s = max(limits_s)
