@@ -239,7 +239,7 @@ def test_csv_whole_numbers_can_be_results(text: str, column: str, tmp_path: Path
     assert all(column in block.values for block in test.blocks)
 
 
-@pytest.mark.parametrize("header", ["run", "i", "rep"])
+@pytest.mark.parametrize("header", ["run", "i", "rep", "seed"])
 def test_csv_numbers_of_the_rows_are_no_results(header: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(

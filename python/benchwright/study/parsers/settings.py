@@ -49,7 +49,7 @@ _SETTINGS = {
         "blocksize",
     ),
     *("buffer_size", "input_size", "problem_size", "message_size", "msg_size", "chunk_size"),
-    *("payload_size", "parallelism", "replicas", "shards", "partitions", "seed", "scale", "level"),
+    *("payload_size", "parallelism", "replicas", "shards", "partitions", "scale", "level"),
 }
 """Names of columns that are settings of a test."""
 _SIZES = {"n", "m", "k", "size", "sizes", "length", "len", "dim", "order"}
@@ -57,7 +57,7 @@ _SIZES = {"n", "m", "k", "size", "sizes", "length", "len", "dim", "order"}
 a result, and beside an estimate `n` is the number of its runs."""
 _NUMBERS = {
     *("run", "trial", "iteration", "sample", "rep", "repeat", "repetition", "replicate", "round"),
-    *("index", "idx", "attempt"),
+    *("index", "idx", "attempt", "seed"),
 }
 """Names of columns that number the rows of a test."""
 LEAST_CHANCE = 0.01
