@@ -23,7 +23,7 @@ from typing import NamedTuple
 from benchwright.core.errors import BenchError
 from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.quiet.types import IoLimits, ServerDisks, ServerResources
-from benchwright.features.search.server.resources import ServerResourcesHeld
+from benchwright.features.search.server.host import ServerResourcesHeld
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 READY_S = 60.0

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from benchwright.core.errors import StudyError
     from benchwright.core.results import Finding
     from benchwright.findings.codes import Code
-    from benchwright.page.session_kind import SessionKind
-    from benchwright.page.trial_documents import TrialDocumentKind
+    from benchwright.page.kinds import SessionKind, TrialDocumentKind
     from benchwright.run.gangs import SessionGangs
     from benchwright.run.surroundings import Surrounding
     from benchwright.study.catalogue import MeasuredPart

@@ -22,7 +22,7 @@ from benchwright.core.plan import MetricSpec
 from benchwright.findings.series import series_findings
 from benchwright.findings.thresholds import LEVEL_WARM_UP_ORDER
 from benchwright.stats.aggregate import MetricRules, TrialValues, metric_columns
-from benchwright.stats.distribution import NORMAL_MAD
+from benchwright.stats.sample import NORMAL_MAD
 from populations import Array, Population, at_most, bimodal, correlated, gamma, lognormal, normal
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"

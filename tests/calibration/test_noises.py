@@ -25,7 +25,7 @@ from benchwright.findings.series import series_findings
 from benchwright.report.answer import unseen_of
 from benchwright.stats.aggregate import MetricRules, TrialValues, metric_columns
 from benchwright.stats.intervals import t_half_width
-from benchwright.stats.moments import moments
+from benchwright.stats.sample import moments
 from comparing import DIFFERENT, both_stored, one_comparison, rule_of
 from noises import BY_NAME, NOISES, Array, Noise, every, modes
 from populations import at_most

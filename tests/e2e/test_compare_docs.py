@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from benchwright.stats.intervals import t_mixture_p_of_moments
-from benchwright.stats.moments import Moments
+from benchwright.stats.sample import Moments
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compare.md"

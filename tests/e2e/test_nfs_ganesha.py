@@ -18,7 +18,7 @@ import pytest
 
 from benchwright.features.quiet.server_resources import MOUNTS_PREFIX
 from benchwright.features.quiet.types import IoLimits, ServerDisks, ServerResources
-from benchwright.features.search.server.resources import ServerResourcesHeld
+from benchwright.features.search.server.host import ServerResourcesHeld
 from benchwright.features.search.spec_toml import read_spec
 from benchwright.features.search.surface.spec import read_surface
 

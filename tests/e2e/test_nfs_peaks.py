@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.features.quiet.types import IoLimits, ServerDisks, ServerResources
-from benchwright.features.search.server.resources import ServerResourcesHeld
+from benchwright.features.search.server.host import ServerResourcesHeld
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 import surface_servers

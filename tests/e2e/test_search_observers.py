@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchwright.features.profile.folded import read_folded
+from benchwright.features.profile.profiler import read_folded
 from bw_command import bw
 from needs_perf import needs_perf
 

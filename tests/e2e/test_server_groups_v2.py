@@ -28,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, "/work/python")
 from benchwright.features.quiet.types import DeviceLimits, IoLimits, ServerResources
-from benchwright.features.search.server.resources import ServerResourcesHeld
+from benchwright.features.search.server.host import ServerResourcesHeld
 
 TOP = Path("/sys/fs/cgroup")
 WANTED = ServerResources(

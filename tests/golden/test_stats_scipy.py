@@ -13,7 +13,7 @@ from scipy import stats
 from benchwright.report.stats_document import InputSection, compose_report
 from benchwright.stats.aggregate import summarise
 from benchwright.stats.intervals import t_quantile
-from benchwright.stats.moments import z_scores
+from benchwright.stats.sample import z_scores
 
 SAMPLES = json.loads((Path(__file__).parent / "getstats" / "samples.json").read_text())
 

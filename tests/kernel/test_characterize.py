@@ -18,10 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.features.profile.bpftrace_program import Depth
+from benchwright.features.profile.bpftrace_program import Depth, ThreadTree
 from benchwright.features.profile.kernel_counter import CountingTask
 from benchwright.features.profile.observer import Characterizer, Counting
-from benchwright.features.profile.tree import ThreadTree
 from benchwright.features.profile.types import Characterization, MappedFiles, Transfer, sizes_of
 from benchwright.trial.programs import find_engine
 from benchwright.watch.observer import ObserverError, Watch

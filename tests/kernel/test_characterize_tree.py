@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchwright.features.profile.tree import CPU_CLAUSES, ThreadTree, tree_clauses
+from benchwright.features.profile.bpftrace_program import CPU_CLAUSES, ThreadTree, tree_clauses
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("bpftrace") is None,

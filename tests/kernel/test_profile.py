@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.features.profile.folded import read_folded
-from benchwright.features.profile.profiler import Profiler
+from benchwright.features.profile.profiler import Profiler, read_folded
 from benchwright.watch.observer import ObserverError, Watch
 from needs_perf import needs_perf
 

@@ -35,7 +35,7 @@ from benchwright.features.quiet.types import (
     ServerResources,
     ServerSetup,
 )
-from benchwright.features.search.server.resources import ServerResourcesHeld
+from benchwright.features.search.server.host import ServerResourcesHeld
 from benchwright.features.search.server.workbench import LocalWorkbench, WorkbenchConfig
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.spec_toml import read_spec

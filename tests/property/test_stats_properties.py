@@ -14,7 +14,7 @@ from benchwright.findings.examine import compute_findings
 from benchwright.findings.result import TestResult
 from benchwright.report.stats_document import compose_report, section_of, table_of
 from benchwright.stats.aggregate import MetricRules, aggregate_trial, summarise
-from benchwright.stats.moments import moments, z_scores
+from benchwright.stats.sample import moments, z_scores
 from benchwright.views.stats import RENDERERS, render_stats
 
 ANY = st.floats(width=64)

@@ -27,7 +27,7 @@ from benchwright.decide.compare.decision import NextBlock, block_order, decide_c
 from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHistory
 from benchwright.decide.compare.intervals import watched_effect
 from benchwright.stats.intervals import t_mixture_interval, t_mixture_p_of_moments, t_quantile
-from benchwright.stats.moments import moments
+from benchwright.stats.sample import moments
 from benchwright.stats.two_sample import ratio_of_means
 
 SEED = 20261121

@@ -21,9 +21,10 @@ from benchwright.report.charts.sheet import (
     PanelAxis,
     PanelCurve,
     Sheet,
+    tick_labels,
+    tick_positions,
 )
 from benchwright.report.charts.svg import panel_svgs
-from benchwright.report.charts.ticks import tick_labels, tick_positions
 
 EXTREME = {
     "large": [1.7e308, 1e308] * 6,

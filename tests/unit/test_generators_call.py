@@ -19,12 +19,10 @@ from benchwright.features.generators.adapter import (
     GeneratorRequest,
 )
 from benchwright.features.generators.command import command_generator
+from benchwright.features.generators.databases import Memtier, Pgbench, RedisBenchmark
 from benchwright.features.generators.findings import LATENESS_UNKNOWN, REFUSALS_UNSEEN
 from benchwright.features.generators.fio import Fio
-from benchwright.features.generators.http import Oha, Vegeta, Wrk2
-from benchwright.features.generators.k6 import K6
-from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis import Memtier, RedisBenchmark
+from benchwright.features.generators.http import K6, Oha, Vegeta, Wrk2
 from benchwright.features.generators.registry import GENERATORS
 from benchwright.features.load.criteria import parse_criteria, parse_criterion
 

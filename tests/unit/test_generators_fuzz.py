@@ -17,11 +17,9 @@ from benchwright.features.generators.adapter import (
     UnreadableOutput,
 )
 from benchwright.features.generators.command import command_generator
+from benchwright.features.generators.databases import Memtier, Pgbench, RedisBenchmark
 from benchwright.features.generators.fio import Fio
-from benchwright.features.generators.http import Oha, Vegeta, Wrk2
-from benchwright.features.generators.k6 import K6
-from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis import Memtier, RedisBenchmark
+from benchwright.features.generators.http import K6, Oha, Vegeta, Wrk2
 from benchwright.features.load.criteria import parse_criteria
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.generators import pgbench
+from benchwright.features.generators import databases
 from benchwright.features.generators.adapter import (
     ERRORS_IN_RESPONSE,
     GENERATOR_LATE,
@@ -21,11 +21,9 @@ from benchwright.features.generators.adapter import (
     Measurement,
     UnreadableOutput,
 )
+from benchwright.features.generators.databases import Memtier, Pgbench, RedisBenchmark
 from benchwright.features.generators.fio import Fio
-from benchwright.features.generators.http import Oha, Vegeta, Wrk2
-from benchwright.features.generators.k6 import K6
-from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis import Memtier, RedisBenchmark
+from benchwright.features.generators.http import K6, Oha, Vegeta, Wrk2
 from benchwright.features.load.criteria import parse_criteria
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "generators"
@@ -97,7 +95,7 @@ def test_pgbench_skipped_transactions_are_slower_than_all() -> None:
 
 
 def test_pgbench_of_a_sampled_log_counts_by_its_summary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgbench, "LOGGED", 200)
+    monkeypatch.setattr(databases, "LOGGED", 200)
     of = asked(1000.0, limits=("90% within 1ms",))
     argv = Pgbench().invocation(of).commands[0].argv
     assert "--sampling-rate=0.200000" in argv
@@ -116,7 +114,7 @@ def test_pgbench_of_a_sampled_log_counts_by_its_summary(monkeypatch: pytest.Monk
 
 
 def test_pgbench_so_far_scales_what_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgbench, "LOGGED", 50)
+    monkeypatch.setattr(databases, "LOGGED", 50)
     found = Pgbench().so_far(output("pgbench/rate"), asked(200.0))
     assert found is not None
     assert sum(found.series.counts) == pytest.approx(found.completed, abs=4)

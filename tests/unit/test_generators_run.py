@@ -19,10 +19,9 @@ from benchwright.features.generators.adapter import (
     Measurement,
 )
 from benchwright.features.generators.command import CommandGenerator, command_generator
+from benchwright.features.generators.databases import Memtier, Pgbench, RedisBenchmark
 from benchwright.features.generators.http import Oha, Wrk2
 from benchwright.features.generators.output import parse_source
-from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis import Memtier, RedisBenchmark
 from benchwright.features.generators.run import GeneratorPlace, generator_request, run_generator
 from benchwright.features.load.criteria import parse_criteria
 from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe

@@ -11,7 +11,6 @@ import pytest
 from benchwright.core.criterion import Criterion
 from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.search.output import probe_text
-from benchwright.features.search.peak.chart import cost_panel, peak_sheet
 from benchwright.features.search.peak.experiment import peak_meaning
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import tallies
@@ -20,7 +19,7 @@ from benchwright.features.search.peak.policies.policy import lowest_rate
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
 from benchwright.features.search.peak.policies.trials import resolve_failures
 from benchwright.features.search.peak.report import PeakReport, peak_document
-from benchwright.features.search.peak.view import PeakView
+from benchwright.features.search.peak.view import PeakView, cost_panel, peak_sheet
 from benchwright.features.search.requests import GUESS_USERS, PeakPlan, PeakRequest
 from benchwright.features.search.spec import Spec
 from benchwright.features.search.types import Claim, ClaimKind, PeakGoal, PeakStatus, SearchTrial

@@ -9,8 +9,12 @@ from benchwright.core.criterion import Criterion
 from benchwright.features.load.plan import LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.monotone import Monotone
-from benchwright.features.search.peak.policies.pauses import find_pauses
-from benchwright.features.search.peak.policies.reading import UNKNOWN_NOISE, read_runs, run_noise
+from benchwright.features.search.peak.policies.reading import (
+    UNKNOWN_NOISE,
+    find_pauses,
+    read_runs,
+    run_noise,
+)
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.types import PeakGoal, parse_claim
 from benchwright.findings.codes import stated_text

@@ -17,7 +17,6 @@ from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.text import number_text, probability_text
 from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.output import criterion_figure_text, peak_trial_text, running_text
-from benchwright.features.search.peak.chart import half_width, peak_sheet
 from benchwright.features.search.peak.report import (
     PeakReport,
     peak_document,
@@ -26,7 +25,7 @@ from benchwright.features.search.peak.report import (
     peak_headline,
     peak_sentence,
 )
-from benchwright.features.search.peak.view import PeakView
+from benchwright.features.search.peak.view import PeakView, half_width, peak_sheet
 from benchwright.features.search.types import (
     Claim,
     ClaimKind,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from benchwright.features.load.plan import LoadTrial, Probe
-from benchwright.features.search.peak.policies import monotone_posterior, pauses, reading
+from benchwright.features.search.peak.policies import monotone_posterior, reading
 from benchwright.features.search.peak.policies import trials as lateness
 from benchwright.features.search.peak.policies.registry import policy_named
 from benchwright.features.search.peak.policies.search import may_leave, next_peak_step
@@ -22,8 +22,8 @@ from world import SimWorkbench, search_of
 SERVER = BY_NAME["mm8-cold-per-trial"]
 COUNTED = (
     (lateness, "_computed_on_time"),
-    (pauses, "_computed"),
-    (pauses, "_computed_high_bins"),
+    (reading, "_computed"),
+    (reading, "_computed_high_bins"),
     (monotone_posterior, "_computed_noise"),
     (monotone_posterior, "_computed_posterior"),
     (reading, "_halves"),

@@ -24,10 +24,11 @@ from benchwright.report.charts.sheet import (
     ShadedRange,
     Sheet,
     named_ticks,
+    tick_labels,
+    tick_positions,
     tick_text,
 )
 from benchwright.report.charts.svg import CHART_CSS, area_above, described, panel_svgs, sheet_svg
-from benchwright.report.charts.ticks import tick_labels, tick_positions
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x1b[2J\u202e"
 X, Y = PanelAxis("level"), PanelAxis("Elapsed (s)")

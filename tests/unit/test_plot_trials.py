@@ -25,7 +25,7 @@ from benchwright.features.load.chart import NamedLoad, course_panel, quantities_
 from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.load.response_times import decode_histogram, response_times
 from benchwright.features.load.types import EngineResult
-from benchwright.features.search.peak.chart import cost_panel
+from benchwright.features.search.peak.view import cost_panel
 from benchwright.features.search.types import SearchTrial
 from benchwright.findings.result import TestResult
 from benchwright.report.charts.forest import forest_sheet

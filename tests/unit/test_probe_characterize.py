@@ -12,21 +12,19 @@ from benchwright.features.profile.description import (
     DescriptionContext,
     DeviceMount,
     describe_io,
+    descriptor_kind,
     devices_used,
     disk_name,
     disks_below,
     mounts_of,
     node_name,
-)
-from benchwright.features.profile.kernel_counter import MAP_KEYS, EventCounts
-from benchwright.features.profile.totals import MapKey, TotalsTick, blocks, totals
-from benchwright.features.profile.transfers import (
-    descriptor_kind,
     nodes_used,
     phases,
     transfers,
     under_way_s,
 )
+from benchwright.features.profile.kernel_counter import MAP_KEYS, EventCounts
+from benchwright.features.profile.totals import MapKey, TotalsTick, blocks, totals
 from benchwright.features.profile.types import (
     BusiestThread,
     LatencyCalls,

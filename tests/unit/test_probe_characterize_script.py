@@ -8,9 +8,11 @@ import pytest
 
 from benchwright.features.profile.bpftrace_program import (
     Depth,
+    ThreadTree,
     absent_events,
     has_calls,
     script,
+    tree_below,
     wanted_events,
 )
 from benchwright.features.profile.kernel_counter import (
@@ -23,7 +25,6 @@ from benchwright.features.profile.kernel_counter import (
 )
 from benchwright.features.profile.observer import start_counting
 from benchwright.features.profile.totals import AIO, FIRST_AIO, FIRST_RING, RING_FSYNC, call_name
-from benchwright.features.profile.tree import ThreadTree, tree_below
 from benchwright.watch.observer import ObserverError
 
 LAUNCHER = ThreadTree((7,), (8,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchwright.core.observation import FoldedStacks, StackSample
-from benchwright.features.profile.folded import (
+from benchwright.features.profile.profiler import (
     fold,
     folded_text,
     leaves_of,

@@ -25,7 +25,6 @@ from benchwright.features.quiet.hold import (
     restore_session,
 )
 from benchwright.features.quiet.host import Host, SettingRefused
-from benchwright.features.quiet.log import read_log
 from benchwright.features.quiet.log_path import LOCK, LOG
 from benchwright.features.quiet.report import (
     quiet_findings,
@@ -34,6 +33,7 @@ from benchwright.features.quiet.report import (
     restored_lines,
 )
 from benchwright.features.quiet.settings import REGISTRY
+from benchwright.features.quiet.transaction import read_log
 from benchwright.features.quiet.types import FOREIGN, SETTINGS, parse_settings
 from made_up_machine import BOOT, MadeUp, made_up, snapshot
 

@@ -23,10 +23,15 @@ from benchwright.features.quiet import hold as quieted
 from benchwright.features.quiet import undo_leftovers
 from benchwright.features.quiet.hold import Quieted, QuietRequest, hold, restore_now
 from benchwright.features.quiet.host import Host
-from benchwright.features.quiet.log import VERSION, BeginRecord, ChangeRecord, TransactionLog
 from benchwright.features.quiet.log_path import LOG
 from benchwright.features.quiet.report import restore_findings, restored_lines
 from benchwright.features.quiet.session import QuietSession
+from benchwright.features.quiet.transaction import (
+    VERSION,
+    BeginRecord,
+    ChangeRecord,
+    TransactionLog,
+)
 from benchwright.features.quiet.types import (
     FAILED,
     QuietOwner,

@@ -24,7 +24,10 @@ from benchwright.features.quiet.hold import (
     restore_now,
 )
 from benchwright.features.quiet.host import Host, SettingRefused, run_program
-from benchwright.features.quiet.log import (
+from benchwright.features.quiet.log_path import LOG, log_path
+from benchwright.features.quiet.report import restore_findings
+from benchwright.features.quiet.services import Services
+from benchwright.features.quiet.transaction import (
     BeginRecord,
     ChangeRecord,
     ClosedRecord,
@@ -32,11 +35,8 @@ from benchwright.features.quiet.log import (
     NoLog,
     TransactionLog,
     read_log,
+    restore,
 )
-from benchwright.features.quiet.log_path import LOG, log_path
-from benchwright.features.quiet.report import restore_findings
-from benchwright.features.quiet.services import Services
-from benchwright.features.quiet.transaction import restore
 from benchwright.features.quiet.types import (
     AS_BEFORE,
     FAILED,

@@ -15,7 +15,6 @@ import pytest
 from benchwright.core.text_table import field_lines
 from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.output import probe_text, ramp_opening_text, ramp_trial_text
-from benchwright.features.search.ramp.chart import ramp_sheet
 from benchwright.features.search.ramp.policy import best_so_far, next_ramp_step
 from benchwright.features.search.ramp.profile import band_of
 from benchwright.features.search.ramp.report import (
@@ -32,7 +31,7 @@ from benchwright.features.search.ramp.types import (
     RampStatus,
     ScalabilityModel,
 )
-from benchwright.features.search.ramp.view import RampView
+from benchwright.features.search.ramp.view import RampView, ramp_sheet
 from benchwright.features.search.types import SearchTrial
 from benchwright.features.search.view import late_column
 from benchwright.findings.codes import make_finding

@@ -16,7 +16,7 @@ from benchwright.features.profile.flame_graph import (
     inline_flame_svg,
     share_changes,
 )
-from benchwright.features.profile.folded import profile_of
+from benchwright.features.profile.profiler import profile_of
 from benchwright.views.tests import profile_lines
 
 SVG = "{http://www.w3.org/2000/svg}"

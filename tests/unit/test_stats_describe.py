@@ -9,7 +9,7 @@ import pytest
 
 from benchwright.stats.aggregate import overhead_percent, percent_of_mean, summarise
 from benchwright.stats.intervals import t_interval, t_quantile
-from benchwright.stats.moments import median, moments, slope, z_scores
+from benchwright.stats.sample import median, moments, slope, z_scores
 
 
 def test_no_values_give_a_count_of_zero_and_nothing_else() -> None:

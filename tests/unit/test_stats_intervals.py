@@ -20,7 +20,7 @@ from benchwright.stats.intervals import (
     t_mixture_interval,
     t_mixture_p_of_moments,
 )
-from benchwright.stats.moments import Moments, moments, standardized
+from benchwright.stats.sample import Moments, moments, standardized
 
 RNG = np.random.default_rng(7)
 NORMAL = RNG.normal(10, 1, 40)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from benchwright.stats.moments import resolution, rounding_error
+from benchwright.stats.sample import resolution, rounding_error
 
 
 @pytest.mark.parametrize(

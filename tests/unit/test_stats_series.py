@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from benchwright.stats.dependence import autocorrelations, average_ranks, dependence, mean_errors
-from benchwright.stats.distribution import modified_z, outlier_threshold, outliers, two_modes
 from benchwright.stats.drift import mann_kendall, mser_truncation, theil_sen
+from benchwright.stats.sample import modified_z, outlier_threshold, outliers, two_modes
 
 Array = npt.NDArray[np.float64]
 SEED = 20_261_121

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats import diagnostic, nonparametric, weightstats
 
-from benchwright.stats.distribution import anderson_darling
+from benchwright.stats.sample import anderson_darling
 from benchwright.stats.two_sample import (
     brunner_munzel,
     equivalence,

@@ -30,7 +30,7 @@ from benchwright.decide.history import History, HistoryBuilder
 from benchwright.decide.precision import alternatives, needed_trials, sequential_interval, stages
 from benchwright.decide.stopping import LookSchedule, current_estimate, decide, out_of_reach
 from benchwright.stats.dependence import ar1_inflation
-from benchwright.stats.moments import rounding_error
+from benchwright.stats.sample import rounding_error
 
 SECOND = 10**9
 

@@ -13,7 +13,6 @@ import pytest
 from benchwright.core.criterion import Criterion
 from benchwright.features.pool.stored import parts_of_attempts
 from benchwright.features.pool.types import Attempt, VoidReason
-from benchwright.features.search.surface.chart import surface_sheet
 from benchwright.features.search.surface.design import (
     ANCHOR,
     next_search,
@@ -37,7 +36,7 @@ from benchwright.features.search.surface.types import (
     SampleResult,
     SurfaceGoal,
 )
-from benchwright.features.search.surface.view import SurfaceView
+from benchwright.features.search.surface.view import SurfaceView, surface_sheet
 from benchwright.features.search.text import gangs_text
 from benchwright.features.search.types import Claim, PeakGoal
 from benchwright.findings.comparison import gang_confounded

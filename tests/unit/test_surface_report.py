@@ -19,7 +19,6 @@ from benchwright.features.search.requests import (
     surface_plan,
 )
 from benchwright.features.search.spec_toml import read_spec
-from benchwright.features.search.surface.chart import level_between, surface_sheet
 from benchwright.features.search.surface.coding import candidates
 from benchwright.features.search.surface.design import initial_samples
 from benchwright.features.search.surface.report import (
@@ -40,7 +39,7 @@ from benchwright.features.search.surface.types import (
     Transform,
     make_factor,
 )
-from benchwright.features.search.surface.view import SurfaceView
+from benchwright.features.search.surface.view import SurfaceView, level_between, surface_sheet
 from benchwright.features.search.types import Claim, ClaimResult, PeakGoal, PeakStatus
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.render import render_sheet

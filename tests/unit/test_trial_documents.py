@@ -11,8 +11,8 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.feature import Feature
-from benchwright.page import trial_documents
-from benchwright.page.trial_documents import StoredDocument, TrialDocument, TrialDocumentKind
+from benchwright.page import kinds
+from benchwright.page.kinds import StoredDocument, TrialDocument, TrialDocumentKind
 from benchwright.report.charts.sheet import Sheet
 from benchwright.views.blocks import Prose, Section, Tile, count_number
 from benchwright.views.terminal import Paint
@@ -73,7 +73,7 @@ class Poetry(Feature):
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the place of a study, with one feature whose documents trials print."""
-    monkeypatch.setattr(trial_documents, "features", lambda: (Poetry(),))
+    monkeypatch.setattr(kinds, "features", lambda: (Poetry(),))
     return tmp_path / "s"
 
 

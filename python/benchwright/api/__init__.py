@@ -9,8 +9,7 @@ from typing import Any
 
 from benchwright.api.calls import compare, run
 from benchwright.api.frames import StudyFrame
-from benchwright.api.results import CompareResult, RunResult
-from benchwright.api.studies import OpenStudy, open_study
+from benchwright.api.results import CompareResult, OpenStudy, RunResult, open_study
 from benchwright.feature import call, calls
 
 __all__ = [

@@ -1,12 +1,11 @@
-"""Tables as data frames: the Arrow PyCapsule interface, without a dependency.
+"""Tables as data frames, by the Arrow PyCapsule interface without a dependency, and as HTML for
+notebooks.
 
 `StudyFrame.__arrow_c_stream__` exports one record batch of columns of int64, float64 and UTF-8
 text, which pandas, polars, pyarrow and DuckDB read. Decision: the structures of the Arrow C data
 interface by ctypes; pyarrow has over 40 MB, and the structures have ten fields. Memory belongs to
 `_ALIVE` until the consumer calls `release`, from any thread. Source: Apache Arrow, The Arrow C data
 interface; The Arrow C stream interface; The Arrow PyCapsule Interface.
-
-Tables of HTML, for notebooks.
 """
 
 from __future__ import annotations

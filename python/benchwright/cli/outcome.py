@@ -95,11 +95,11 @@ def print_outcome(ended: SessionResult, session: Session, outcome: Outcome, *, j
 def document_text_of(
     study: Path, session: int, tests: Sequence[tuple[str, Sequence[Trial]]], *, verbose: bool
 ) -> str:
-    """Return the report of a session that is one document (page/trial_documents.py), as its program
+    """Return the report of a session that is one document (page/kinds.py), as its program
     prints it; empty for another session. `tests`: each with its name."""
     if len(tests) != 1 or len(tests[0][1]) != 1:
         return ""
-    from benchwright.page.trial_documents import trial_document
+    from benchwright.page.kinds import trial_document
 
     ((name, (trial,)),) = tests
     found = trial_document(study, session, name, trial)

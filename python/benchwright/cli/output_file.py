@@ -1,11 +1,10 @@
-"""Writes output files that the user names; checks them before the work starts.
+"""Writes output files that the user names, also the pictures of `--plot FILE`; checks them before
+the work starts.
 
 Decision: an existing file is replaced by a rename, so that no reader sees an incomplete file; a
 link stays a link. A FIFO, terminal or character device is opened and written, because a rename
 would replace the node. Block devices, sockets and files inside studies are errors.
 Non-goal: the study's own files.
-
-`--plot FILE` of commands that draw their result: checked before the run, written after it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Options that several commands share: study, name and tags, watching, named servers, notices.
-
-Options that features add to commands of others: a port.
+"""Options that several commands share (study, name and tags, watching, named servers, notices), and
+the port of features that add options to commands of others.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Processes as /proc/PID/stat describes them: name, state, parent, start time; and trees of them.
+"""Processes as /proc/PID/stat describes them (name, state, parent, start time), trees of them, and
+the signals by which a user, a terminal or a supervisor asks `bw` to stop.
 
 Decision: a process is identified by its id and its start time, so that a reused id is not
 confused with it. Rejected: psutil, which is one more compiled dependency and has one /proc for
 the whole interpreter, while captures and tests read those of other roots.
 Source: proc_pid_stat(5), fields 1 to 4, 9 and 22.
-
-The signals by which a user, a terminal or a supervisor asks `bw` to stop.
 """
 
 from __future__ import annotations

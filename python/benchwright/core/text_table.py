@@ -1,11 +1,10 @@
-"""Columns of text below each other: aligned, with the unit in the heading.
+"""Tables of text: columns below each other, aligned, with the unit in the heading; and rows as CSV,
+the form of every table that other programs read.
 
 Purpose: the layout of tables and of named fields on a terminal. Decision: a table is a list of
 columns, not of rows, because the width depends on all cells of a column. Rows that are too long are
 wrapped within their cells. Non-goals: what a table contains (views/), the digits of its figures
 (`core/text.py`).
-
-Rows as CSV, the form of every table that other programs read.
 """
 
 from __future__ import annotations

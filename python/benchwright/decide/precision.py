@@ -36,7 +36,7 @@ from benchwright.stats.intervals import (
     t_quantile,
     unless_too_equal,
 )
-from benchwright.stats.moments import kurtosis, moments, rounding_error, skewness
+from benchwright.stats.sample import kurtosis, moments, rounding_error, skewness
 
 # -- a mean by plan: an interval that holds where the test stops ---------------------------------
 #

@@ -38,7 +38,7 @@ from benchwright.findings.cpu_time import waited
 from benchwright.findings.result import TestResult
 from benchwright.findings.series import ExaminedSeries, examine_series
 from benchwright.stats.aggregate import MetricColumn, MetricRules
-from benchwright.stats.moments import finite_values
+from benchwright.stats.sample import finite_values
 
 _MOST_NAMED = 4
 """Results that a finding about many names."""

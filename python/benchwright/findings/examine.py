@@ -117,7 +117,7 @@ def _cost(trial: Trial) -> tuple[float, float, float, float] | None:
 # Purpose: every finding about one test in one call, most serious cause first.
 # Decision: one finding per cause, naming its epochs, not one per epoch: a command that
 # fails 500 times is one finding. Getstats' high z-scores are not findings: they occur in
-# 23-82 % of clean samples (stats/moments.py), so reports print them as notices.
+# 23-82 % of clean samples (stats/sample.py), so reports print them as notices.
 # Findings about the values themselves (drift, modes, ...) are in series.py.
 
 

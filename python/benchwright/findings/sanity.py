@@ -20,7 +20,7 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.limit import StatedCapacity, unit_factor
 from benchwright.findings.limiter_io import speed_of
 from benchwright.findings.programs import is_storage, plain
-from benchwright.stats.moments import resolution
+from benchwright.stats.sample import resolution
 
 # --------------------------------------------------------------------------------------
 # Work that is too short: its start takes much of the time, or the clock is too

@@ -15,7 +15,6 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.codes import in_trials, make_finding
 from benchwright.stats.aggregate import MetricColumn, MetricRules
 from benchwright.stats.dependence import dependence, inflation
-from benchwright.stats.distribution import Modes, Outlier, outlier_threshold, outliers, two_modes
 from benchwright.stats.drift import (
     Slope,
     Truncation,
@@ -25,7 +24,17 @@ from benchwright.stats.drift import (
     theil_sen,
 )
 from benchwright.stats.intervals import ENOUGH_EQUAL, t_interval
-from benchwright.stats.moments import dot, median, moments, standardized
+from benchwright.stats.sample import (
+    Modes,
+    Outlier,
+    dot,
+    median,
+    moments,
+    outlier_threshold,
+    outliers,
+    standardized,
+    two_modes,
+)
 
 # -- How the probability of a false finding is divided among metrics and questions -----
 #
@@ -60,7 +69,7 @@ class ExaminedSeries(msgspec.Struct, frozen=True):
 #
 # Purpose: two or more values close together, far from all others, are a mode; single values far
 # from the others are outliers, which are named and classified, but not removed.
-# Source: stats/distribution.py.
+# Source: stats/sample.py.
 
 
 def outlier_finding(one: ExaminedSeries, apart: Sequence[Outlier]) -> Finding:

@@ -1,8 +1,7 @@
-"""A notice as text: subject, body, JSON document, environment variables. Pure.
+"""A notice as text (subject, body, JSON document, environment variables), the names of its targets
+for messages, and the request to the sending program. Pure.
 
 Decision: plain text of at most a few hundred lines; the study has the rest.
-
-The targets of notices: names for messages, and the request to the sending program. Pure.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""The pictures of trials: of any number, as drawings and as series with zoom and cursor.
+"""The pictures of trials, of any number, as drawings and as series with zoom and cursor; and the
+chart that fits a study, for `bw plot STUDY -o FILE` without further words.
 
 Decision: up to `MOST_DRAWN` trials each is a point. Beyond, the drawing has the range of the values
 in equal groups of trials, the distribution has values at evenly spaced ranks, and the page has all
 values once more as a series.
 
-The chart that fits a study, for `bw plot STUDY -o FILE` without further words.
-
-Decision: the kind of the session decides: a search, a comparison and a load have charts of their
-own; tests have lines where a number varies, else their trials as points. Rejected: an error that
-asks for a NAME and a mode, which is what everybody got at the first attempt.
+Decision: the kind of the session decides which chart fits: a search, a comparison and a load have
+charts of their own; tests have lines where a number varies, else their trials as points. Rejected:
+an error that asks for a NAME and a mode, which is what everybody got at the first attempt.
 """
 
 from __future__ import annotations
@@ -141,9 +140,9 @@ def comparison_sheet(study: Study, session: StoredSession) -> Sheet | None:
 
 
 def document_sheet(study: Study, session: StoredSession, name: str | None = None) -> Sheet | None:
-    """Return the documents of a session's trials (page/trial_documents.py); None if a test has
+    """Return the documents of a session's trials (page/kinds.py); None if a test has
     none."""
-    from benchwright.page.trial_documents import PrintedDocument, trial_document
+    from benchwright.page.kinds import PrintedDocument, trial_document
 
     found: list[tuple[str, PrintedDocument]] = []
     tests = tests_of(study, session.number)

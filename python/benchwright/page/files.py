@@ -1,10 +1,9 @@
-"""The report of a file that another tool or a user wrote, instead of a session.
+"""From a stored session, or a file that another tool or a user wrote, to its report: which session,
+its answer, and its sections in order.
 
-Decision: its tests are those of a session that is complete, so every section about trials is the
-one of studies. What only a session has (machine, method, rules) is left out, and what
-only such a file has, the estimates of another tool, is a table of its own.
-
-From stored sessions to a report: which session, its answer, and its sections in order.
+Decision: the tests of a file are those of a session that is complete, so every section about trials
+is the one of studies. What only a session has (machine, method, rules) is left out, and what only
+such a file has, the estimates of another tool, is a table of its own.
 """
 
 from __future__ import annotations

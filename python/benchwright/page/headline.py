@@ -14,7 +14,7 @@ from benchwright.core.errors import StudyError
 from benchwright.core.observation import TrialEnding
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
-from benchwright.page.trial_documents import trial_document
+from benchwright.page.kinds import trial_document
 from benchwright.report.answer import (
     TestAnswer,
     answer_headline,

@@ -1,6 +1,5 @@
-"""Where a result comes from: the machine, the method, and the data as files.
-
-The sections of a session's page that features add.
+"""Where a result comes from: the machine, the method, and the data as files; and the sections of a
+session's page that features add.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ from benchwright.findings.explanation import explain_test
 from benchwright.findings.result import TestResult
 from benchwright.page.charts import MOST_DRAWN, axis_of, course, distribution, over_factor, shown
 from benchwright.page.document import ReportPart
+from benchwright.page.kinds import StoredDocument, document_sections, stored_documents
 from benchwright.page.origin import (
     added_sections,
     data_section,
     environment_section,
     method_section,
 )
-from benchwright.page.trial_documents import StoredDocument, document_sections, stored_documents
 from benchwright.page.why import why_section
 from benchwright.report.answer import (
     CUT_SHORT,

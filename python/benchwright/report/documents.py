@@ -1,4 +1,5 @@
-"""The encoder of JSON documents, and the entries that several documents share.
+"""The encoder of JSON documents, and what several documents and reports share: entries, and the
+text of findings, stop lines, stderr of failed trials and whole reports.
 
 Decision: a document is a type (`msgspec.Struct`), so that its members, its schema
 (`bw schema KIND`) and its printed form cannot differ. Rejected: dictionaries built by hand.
@@ -6,9 +7,6 @@ An absent figure is null, because absent is not zero and JSON has no NaN. An inf
 null too; where infinity is meaningful, `infinite` lists its key: a percentile among operations
 that never ended is not absent. msgspec writes NaN and infinity as null, so a member that may
 be either is a `float | None`.
-
-And the text that several reports share: findings, stop lines, stderr of failed trials, whole
-reports.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from benchwright.stats.aggregate import (
     percent_of_mean,
     summarise_columns,
 )
-from benchwright.stats.moments import Z_THRESHOLD, standard_scores
+from benchwright.stats.sample import Z_THRESHOLD, standard_scores
 
 if TYPE_CHECKING:
     from benchwright.report.answer import AnswerEntry

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchwright.stats.aggregate import summarise
-    from benchwright.stats.distribution import anderson_darling
     from benchwright.stats.input_comparison import benjamini_hochberg, holm
     from benchwright.stats.intervals import t_interval
-    from benchwright.stats.moments import z_scores
+    from benchwright.stats.sample import anderson_darling, z_scores
     from benchwright.stats.table import Table, aggregate_rows, derive, group, select, unify, warn
     from benchwright.stats.two_sample import (
         brunner_munzel,

@@ -23,7 +23,7 @@ from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import SUCCESS, MetricSpec
 from benchwright.core.results import Summary
 from benchwright.stats.intervals import t_half_width
-from benchwright.stats.moments import median, moments, plain_floats, slope
+from benchwright.stats.sample import median, moments, plain_floats, slope
 
 if TYPE_CHECKING:
     from benchwright.stats.arrays import SampleValues

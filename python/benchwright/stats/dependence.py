@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.stats import special
-from benchwright.stats.moments import dot, finite_values, moments, standardized
+from benchwright.stats.sample import dot, finite_values, moments, standardized
 
 if TYPE_CHECKING:
     from benchwright.stats.arrays import FloatArray, SampleValues

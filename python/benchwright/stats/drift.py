@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from benchwright.stats import special
-from benchwright.stats.moments import finite_values, moments, plain_floats, standardized
+from benchwright.stats.sample import finite_values, moments, plain_floats, standardized
 
 if TYPE_CHECKING:
     from benchwright.core.numeric import NDArray

@@ -10,8 +10,7 @@ from benchwright.core.comparison import Variances
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.stats.arrays import FloatArray, SampleValues
-from benchwright.stats.distribution import anderson_darling
-from benchwright.stats.moments import moments
+from benchwright.stats.sample import anderson_darling, moments
 from benchwright.stats.two_sample import (
     RankTest,
     TTest,

@@ -13,7 +13,7 @@ import msgspec
 from benchwright.core.results import Estimate, SlowRuns
 from benchwright.stats import special
 from benchwright.stats.dependence import ar1_inflation, long_run_sdev
-from benchwright.stats.moments import Moments, finite_values, median, moments, plain_floats
+from benchwright.stats.sample import Moments, finite_values, median, moments, plain_floats
 
 if TYPE_CHECKING:
     from benchwright.stats.arrays import SampleValues

@@ -17,8 +17,7 @@ import msgspec
 from benchwright.core.numeric import np
 from benchwright.stats import special
 from benchwright.stats.arrays import SampleValues
-from benchwright.stats.distribution import anderson_darling
-from benchwright.stats.moments import moments
+from benchwright.stats.sample import anderson_darling, moments
 
 FEWEST_OF_PROBABILITY_PLOT = 3
 """Minimum of values: two are always on the line."""

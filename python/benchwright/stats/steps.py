@@ -13,9 +13,8 @@ import msgspec
 from benchwright.core.numeric import np, npt
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, IntArray, SampleValues
-from benchwright.stats.distribution import two_modes
 from benchwright.stats.intervals import t_quantile
-from benchwright.stats.moments import Moments, moments, resolution
+from benchwright.stats.sample import Moments, moments, resolution, two_modes
 
 # Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
 # run) and neighbours that resemble each other (a machine that is slow for a week). Only the first

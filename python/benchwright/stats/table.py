@@ -21,7 +21,7 @@ from benchwright.stats.aggregate import (
     TableFold,
 )
 from benchwright.stats.arrays import FloatArray, IntArray
-from benchwright.stats.moments import median, moments
+from benchwright.stats.sample import median, moments
 
 # -- A table of rows: input and output of the transformations --------------------------
 #

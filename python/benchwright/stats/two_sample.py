@@ -13,7 +13,7 @@ from benchwright.core.results import Estimate
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, SampleValues, finite
 from benchwright.stats.dependence import average_ranks
-from benchwright.stats.moments import Moments, moments
+from benchwright.stats.sample import Moments, moments
 
 # -- Two samples: do their means, their ratio, their variances differ? -----------------
 #
@@ -23,7 +23,7 @@ from benchwright.stats.moments import Moments, moments
 # on which the interval is symmetric. Rejected: Fieller's interval of a ratio of arithmetic
 # means, which may not be an interval. Values that are not finite are ignored, as everywhere in
 # stats.
-# Non-goals: ranks (below), normality (distribution.py), paired data, adjusting P-values.
+# Non-goals: ranks (below), normality (sample.py), paired data, adjusting P-values.
 # Sources: Auto-pilot paper, sections 3.3 and 4.1; B. L. Welch 1947, Biometrika
 # 34(1-2); D. J. Schuirmann 1987, J. Pharmacokinetics and Biopharmaceutics 15(6).
 
@@ -178,7 +178,7 @@ def variance_test(a: SampleValues, b: SampleValues, confidence: float = 0.95) ->
 
     NaN unless both have two values. If only one is constant, P is 0; if both are, the
     variances are equal: P is 1 and the ratio NaN. Sensitive to data that are not normal,
-    which distribution.py tests.
+    which sample.py tests.
     """
     one, other = moments(a), moments(b)
     degrees = (one.n - 1, other.n - 1)

@@ -1,4 +1,5 @@
-"""The keys of a journal's entries: how they are made and read, in one place.
+"""The keys of a journal's entries: how they are made and read, in one place; and what a user says
+about a session: its name, its tags, its note.
 
 A key identifies an outcome. The same program and the same outcomes give the same keys, so a
 resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, run/ledger.py).
@@ -24,14 +25,12 @@ B is the branch of an effect, N its place in the branch. The branch is 0 until a
 restored; then it is the number of that restore, because the program may take another path after
 it. Keys of epochs are under their test, so epochs survive a restore.
 
-What a user says about a session: its name, its tags, its note.
-
-Purpose: a session is found again by what it was for. Decision: the session stores them when it
-starts; a later change is an entry `about/N` of the journal with all three, numbered in order, and
-the last one holds. So nothing is rewritten, and the journal shows each change. Rejected: a file
-beside the journal, which no hash covers.
-A name stands where a session's number does (`STUDY@before`), so its form excludes what separates
-the parts of a selector, and numbers.
+Purpose of name, tags and note: a session is found again by what it was for. Decision: the session
+stores them when it starts; a later change is an entry `about/N` of the journal with all three,
+numbered in order, and the last one holds. So nothing is rewritten, and the journal shows each
+change. Rejected: a file beside the journal, which no hash covers. A name stands where a session's
+number does (`STUDY@before`), so its form excludes what separates the parts of a selector, and
+numbers.
 """
 
 from __future__ import annotations

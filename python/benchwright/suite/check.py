@@ -10,8 +10,8 @@ from benchwright.core.expression import parse
 from benchwright.inputs.mistakes import Where, diagnostic, within
 from benchwright.inputs.template import Slot, Template
 from benchwright.suite import program as step
+from benchwright.suite.effects import BUILT_IN, not_in_environment
 from benchwright.suite.program import Program, Step
-from benchwright.suite.state import BUILT_IN, not_in_environment
 
 # -- Queries: the steps, texts and variables of a program ------------------------------
 

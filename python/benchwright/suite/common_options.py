@@ -1,6 +1,5 @@
-"""Options that several commands have, each declared once.
-
-Reads the options that describe commands, and makes their steps; each mistake is at its option.
+"""Options that several commands have, each declared once; reads those that describe commands and
+makes their steps, each mistake at its option.
 """
 
 from __future__ import annotations

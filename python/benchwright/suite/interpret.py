@@ -26,9 +26,8 @@ from benchwright.suite import effects as effect
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.check import has_effects, reads
-from benchwright.suite.effects import Effect, EffectAnswer
+from benchwright.suite.effects import Effect, EffectAnswer, InterpreterState
 from benchwright.suite.program import Condition, Program, Step
-from benchwright.suite.state import InterpreterState
 from benchwright.suite.values import (
     NeverEnds,
     counted,

@@ -1,12 +1,11 @@
-"""Makes a `Trial` from the launcher's record of an epoch.
+"""Makes a `Trial` from the launcher's record of an epoch, with the values of its metrics from APLOG
+and from a command's output.
 
 Rule: if the script measured something itself (`bw measure`), its blocks are the thread's
 result; otherwise each EXEC process is a block. Values from the script, a pattern or a hook
 are added to the thread's last block, once. A script or hook cannot replace a value that
 Benchwright measures: `missing` names such a line.
 Source: Auto-pilot paper, section 3.2 (measurement blocks and hooks).
-
-Values of a trial's metrics: from APLOG and from a command's output.
 """
 
 from __future__ import annotations

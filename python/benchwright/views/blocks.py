@@ -1,12 +1,11 @@
-"""What a result shows, as data: the blocks from which every output is made.
+"""What a result shows, as data: the blocks from which every output is made, and its numbers, with
+one unit and the same decimals for a column and the ends of intervals.
 
 Purpose: one structure for terminal, page, live view and JSON, so that a number cannot differ between
 them. A section has blocks: prose, tables, pictures, downloads. Decision: a small set of blocks that
 are composed, so that a new kind of result needs no new template. Each number has a key that is
 unique in its document; the page repeats it beside the number. Non-goal: colours and layout, which
 are the renderers' (`terminal.py`, page/html.py).
-
-Numbers of terminal and page: one unit and the same decimals for a column, and the ends of intervals.
 """
 
 from __future__ import annotations

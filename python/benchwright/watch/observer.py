@@ -1,7 +1,5 @@
 """The protocol of observers (sampler, profiler, characterization), the set of a session's
-observers, and unique names for their files.
-
-Kinds of observers that features add: a port.
+observers, unique names for their files, and the port of features that add kinds of observers.
 
 Purpose: the core starts an observer around its trials, stores what it recorded, and asks it what a
 report says of that; it knows neither what is recorded nor how. What is recorded of a trial is a

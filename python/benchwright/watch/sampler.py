@@ -1,10 +1,9 @@
-"""The sampler's client: `bw-sampler serve`, one process for a session.
+"""The sampler's client: `bw-sampler serve`, one process for a session, and `bw-sampler reduce`,
+which computes the resource use of each trial from a series.
 
 Purpose: an `Observer` that lets the sampler watch the machine and returns the series' path.
 Decision: the sampler may neither delay nor end a run. It gets five seconds for an answer;
 then it is killed, and later batches are not watched. Source: docs/watch-format.md.
-
-The resource use of each trial, which `bw-sampler reduce` computes from a series.
 
 Decision: the program that writes a series also reduces it, in a process of its own for each series,
 so that a stored study is reduced like a running one, and no arithmetic on the format is written

@@ -1,9 +1,8 @@
-"""The expression's tree and its evaluation.
+"""The expression's tree and its evaluation, with Perl's scalars and the functions that an
+expression may call.
 
 Nodes are frozen; each knows the offset of its operator in the text, for errors, and its
 height, so that a tree too high to be walked is never built.
-
-Perl's scalars, and the functions that an expression may call.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ from benchwright.decide.compare.intervals import (
 )
 from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
 from benchwright.stats.intervals import sequence_radius
-from benchwright.stats.moments import Moments
+from benchwright.stats.sample import Moments
 
 
 def conclude(

@@ -19,7 +19,7 @@ import msgspec
 
 from benchwright.core.comparison import ComparisonRule
 from benchwright.stats.dependence import MeanError, mean_errors
-from benchwright.stats.moments import Moments
+from benchwright.stats.sample import Moments
 
 MetricValues = Mapping[str, float]
 """One trial's metrics; None stands for a trial that failed."""

@@ -22,7 +22,7 @@ from benchwright.decide.compare.evidence import MetricEvidence
 from benchwright.stats import special
 from benchwright.stats.intervals import SEQUENCE_MEAN_METHOD as WATCHED
 from benchwright.stats.intervals import sequence_radius, t_mixture_p_of_moments, t_quantile
-from benchwright.stats.moments import Moments
+from benchwright.stats.sample import Moments
 from benchwright.stats.two_sample import WELCH_LOG
 
 PLANNED = "stein-two-stage"

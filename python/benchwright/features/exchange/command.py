@@ -1,6 +1,5 @@
-"""`bw export`: a session in the format of another tool, a service or a CI system.
-
-The documents of `bw export --json`.
+"""`bw export`: a session in the format of another tool, a service or a CI system; and its documents
+for `--json`.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ from benchwright.features.load.plan import too_many_errors
 from benchwright.features.load.types import EngineResult
 from benchwright.findings.result import TestResult
 from benchwright.machine.redact import without_secrets
-from benchwright.page.session_kind import SessionOutcome
-from benchwright.page.trial_documents import stored_documents
+from benchwright.page.kinds import SessionOutcome, stored_documents
 from benchwright.report.answer import (
     State,
     TestAnswer,

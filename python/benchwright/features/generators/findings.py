@@ -1,5 +1,6 @@
-"""The figures of a foreign generator against the rate that it was asked for, and against each
-other.
+"""The findings about foreign generators: their figures against the rate that they were asked for
+and against each other, and the evidence about trials under load that have a mark: how many, how
+late, beside whom. Pure.
 
 A trial's marks are codes of findings (`count_marks`); the findings of a search say in how many
 trials, and by how much (`mark_findings`).
@@ -7,9 +8,6 @@ Decision: counts are compared with the asked rate only beyond what the chance of
 explains, because a run of a few seconds differs by 10 % in every second search. What is too small
 for one trial is found in the sum of all. Rejected: correcting the rate, because nobody knows
 which of two figures is right.
-
-The evidence of findings about trials under load that have a mark: how many, how late, beside
-whom. Pure.
 """
 
 from __future__ import annotations

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from benchwright.features.generators.adapter import Generator
 from benchwright.features.generators.command import CommandGenerator
+from benchwright.features.generators.databases import Memtier, Pgbench, RedisBenchmark
 from benchwright.features.generators.fio import Fio
-from benchwright.features.generators.http import Oha, Vegeta, Wrk2
-from benchwright.features.generators.k6 import K6
-from benchwright.features.generators.pgbench import Pgbench
-from benchwright.features.generators.redis import Memtier, RedisBenchmark
+from benchwright.features.generators.http import K6, Oha, Vegeta, Wrk2
 from benchwright.inputs.form import Form, form_of
 
 __all__ = ["GENERATORS", "Generator"]

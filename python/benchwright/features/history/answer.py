@@ -48,7 +48,7 @@ from benchwright.features.history.types import (
 )
 from benchwright.findings.codes import make_finding, stated_text
 from benchwright.stats.intervals import t_half_width
-from benchwright.stats.moments import moments
+from benchwright.stats.sample import moments
 from benchwright.stats.steps import (
     FALSE_ALARMS,
     MIN_VALUES,

@@ -1,5 +1,5 @@
 """`bw history confirm` and `bw history bisect`: commits compared side by side decide about a
-change.
+change. Which commit is measured next, and the result as text and for JSON.
 
 Decision: a bisection first compares the last commit with the first. Half of their difference, on a
 logarithmic scale, is the limit of a gate: a commit has the change if its interval, interleaved with
@@ -7,13 +7,10 @@ the first commit, lies beyond the limit. Each comparison is a session of the stu
 complete there is not run again. Lost: `git bisect run`, which takes each outcome as certain, so one
 wrong verdict leads to a wrong commit.
 
-The result of a bisection of commits, as text and for JSON.
-
-Bisection of commits: which commit is measured next, given the outcomes so far.
-
-A pure function of the outcomes, so a bisection continues where it was stopped. A commit that cannot
-be built, or whose comparison is undecided, is left out and its neighbours are measured; if such
-commits are all that is left, the answer is the range that they span.
+The next commit is a pure function of the outcomes so far, so a bisection continues where it was
+stopped. A commit that cannot be built, or whose comparison is undecided, is left out and its
+neighbours are measured; if such commits are all that is left, the answer is the range that they
+span.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Results of other tools as the points of a history.
-
-Names of the tests of other tools in a history: one test has one name, whichever file it is in.
+"""Results of other tools as the points of a history, in which one test has one name, whichever file
+it is in.
 
 A file shows a test by a short name where that is enough in the file, so the name in a history
 depends on all tests that are read together, and on those that a history file has.

@@ -41,7 +41,7 @@ from benchwright.features.history.types import (
 )
 from benchwright.findings.result import TestResult
 from benchwright.machine.redact import without_secrets
-from benchwright.page.session_kind import SessionOutcome
+from benchwright.page.kinds import SessionOutcome
 from benchwright.report.answer import answer_of, estimate_of
 from benchwright.results.stored import results_of_tests
 from benchwright.study.contents import first_machine

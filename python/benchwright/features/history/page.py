@@ -1,6 +1,5 @@
-"""The page of a history: its answer, a chart and a table for each series, what changed beside it.
-
-The chart of a series: each run with its interval, its levels, its steps and its segments.
+"""The page of a history: its answer, a chart and a table for each series (each run with its
+interval, its levels, its steps and its segments), and what changed beside it.
 """
 
 from __future__ import annotations

@@ -93,13 +93,6 @@ class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
         confidence = math.nan if self.confidence is None else self.confidence
         return Estimate(self.estimate, *ends, confidence, "stored", self.trials, self.unit)
 
-    def standard_error(self, share: float) -> float | None:
-        """Return the standard error of the value's logarithm, if the ends of the interval are
-        `share` standard errors from the middle; None without an interval of positive values."""
-        if self.low is None or self.high is None or not 0 < self.low <= self.high:
-            return None
-        return math.log(self.high / self.low) / (2 * share)
-
 
 _SETTING = re.compile(r"(?:\A|, )([A-Za-z_][\w.-]*)=")
 """The name of a setting, in the command of a point of another tool's file."""

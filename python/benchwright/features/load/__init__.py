@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchwright.findings.codes import Code
-    from benchwright.page.trial_documents import TrialDocumentKind
+    from benchwright.page.kinds import TrialDocumentKind
     from benchwright.study.journal import SessionInfo
 
 

@@ -28,7 +28,7 @@ from benchwright.features.load.report import (
 from benchwright.features.load.request import LoadRequest, LoadTarget
 from benchwright.features.load.types import EngineResult, LimitVerdict
 from benchwright.features.load.view import load_text
-from benchwright.page.trial_documents import trial_document
+from benchwright.page.kinds import trial_document
 from benchwright.report.documents import FindingEntry, engine_answer, entries, entry
 from benchwright.report.junit import add_child, junit_text, suite_of, xml_text
 from benchwright.study.contents import tests_of
@@ -106,7 +106,7 @@ class LoadDocument(
 
 
 class TrialLoad(msgspec.Struct, frozen=True):
-    """A load that a trial applied (page/trial_documents.py)."""
+    """A load that a trial applied (page/kinds.py)."""
 
     document: LoadDocument
     result: EngineResult

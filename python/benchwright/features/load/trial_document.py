@@ -10,7 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from benchwright.features.load.document import TrialLoad
     from benchwright.features.load.page import ShownLoad
-    from benchwright.page.trial_documents import StoredDocument, TrialDocument
+    from benchwright.page.kinds import StoredDocument, TrialDocument
     from benchwright.report.charts.sheet import Sheet
     from benchwright.views.blocks import Section, Tile
 

@@ -1,7 +1,7 @@
 """Pools: the parts of one session on several gangs of hosts, side by side.
 
 The controller (controller.py) leases gangs from an engine (local.py, slurm.py), gives tasks to their agents
-(agent.py), and copies what they measured into the study (adopt.py).
+(agent.py), and copies what they measured into the study (stored.py).
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from benchwright.core.results import Finding
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
 from benchwright.features.pool import protocol as p
-from benchwright.features.pool.adopt import Damaged, adopt, move_files, unpack
 from benchwright.features.pool.keys import (
     PLANNED_KEYS,
     POOL_OPTION,
@@ -38,7 +37,16 @@ from benchwright.features.pool.keys import (
 from benchwright.features.pool.local import LocalEngine
 from benchwright.features.pool.planning import AssignTask, CloseLease, GiveUp, OpenLease, PoolPlan
 from benchwright.features.pool.slurm import SlurmEngine
-from benchwright.features.pool.stored import PoolTally, pool_record, status_text, stored_pool
+from benchwright.features.pool.stored import (
+    Damaged,
+    PoolTally,
+    adopt,
+    move_files,
+    pool_record,
+    status_text,
+    stored_pool,
+    unpack,
+)
 from benchwright.features.pool.toml import parts_of
 from benchwright.features.pool.types import (
     Attempt,

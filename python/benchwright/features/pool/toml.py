@@ -1,9 +1,8 @@
-"""`--pool` and `[pool]`: where gangs of hosts are from, and how many run side by side.
+"""`--pool` and `[pool]`: where gangs of hosts are from, how many run side by side, and which parts
+of a program do not depend on each other, so that gangs can run them side by side.
 
 One declaration for both: `POOL` has the keys, each with the parser of its text. The option is
 `ENGINE:KEY=VALUE,...`; the table has the engine as a key too.
-
-The parts of a program that do not depend on each other: gangs of a pool run them side by side.
 
 A part is a test, all interleaved tests together, or a comparison with its arms. Its keys follow
 from a walk through the program with dry answers, so a program whose later steps depend on what

@@ -1,40 +1,338 @@
-"""Builds the `Characterization` from the totals, and names devices by mounts and /sys."""
+"""Computes the `Characterization` of a trial from the totals: transfers, other calls and phases;
+and names devices by mounts and /sys.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from benchwright.features.profile.kernel_counter import MAP_KEYS
 from benchwright.features.profile.totals import (
     FilesReached,
+    MapKey,
     Maps,
     Totals,
+    TotalsTick,
     blocks,
+    buckets,
     cache_bytes,
+    call_name,
+    commonest,
+    data_name,
+    device_name,
     file_system_events,
     files_reached,
 )
-from benchwright.features.profile.transfers import (
-    failed,
-    mapped,
-    others,
-    phases,
-    transfers,
-    under_way_s,
-)
 from benchwright.features.profile.types import (
+    DISK_KINDS,
     SEEKABLE_KINDS,
+    BusiestThread,
     Characterization,
     CountingMethod,
+    FailedCalls,
     FileSystemEvent,
     FileSystemUse,
+    IoPhase,
+    LatencyCalls,
+    MappedFiles,
+    OtherCalls,
     Transfer,
 )
+
+# --------------------------------------------------------------------------------------
+# Transfers: calls that moved data, by kind of file, size and duration. Pure.
+#
+# Decision: a group is a call and the kind of its file. Open modes that do not change the I/O
+# path (append, read-write) share a group. Transfers of files, devices and unknown descriptors
+# are counted by position and size (`@n`), those of pipes, sockets and character devices by
+# size alone (`@m`).
+
+_KINDS = {1: "pipe", 2: "character device", 4: "directory", 6: "device", 8: "file", 12: "socket"}
+"""Names by the kind in st_mode (inode(7)); an eventfd has no kind."""
+_NUMBERED = (*SEEKABLE_KINDS, "character device")
+"""Kinds whose device number is meaningful."""
+
+
+class DescriptorKind(msgspec.Struct, frozen=True):
+    """The kind and flags of a descriptor."""
+
+    kind: str
+    direct: bool
+    synchronous: bool
+
+
+def descriptor_kind(number: int) -> DescriptorKind:
+    """Return a descriptor's kind and flags of open(2), from its number in a map."""
+    kind = _KINDS.get(number & 15, "other") if number else "unknown"
+    flags = number >> 8
+    placed = kind in SEEKABLE_KINDS
+    return DescriptorKind(
+        kind, placed and bool(flags & os.O_DIRECT), placed and bool(flags & os.O_DSYNC)
+    )
+
+
+class _Group(msgspec.Struct, frozen=True):
+    call: int
+    how: DescriptorKind
+    device: str
+
+
+class _Sums(msgspec.Struct, frozen=True):
+    """The sums for each group, apart from sizes."""
+
+    calls: Counter[_Group]
+    bytes: Counter[_Group]
+    in_order: Counter[_Group]
+    spent_ns: Counter[_Group]
+    latencies: Mapping[_Group, Counter[int]]
+
+
+def transfers(found: Totals, nodes: Mapping[str, str]) -> Iterator[Transfer]:
+    """Yield the transfers, most calls first. Read and append modes of a file are merged.
+
+    `nodes`: names of character devices by `MAJOR:MINOR`.
+    """
+    sizes: dict[_Group, Counter[int]] = defaultdict(Counter)
+    for name in ("n", "m"):
+        for (call, how, device, size), calls in found.maps.get(name, {}).items():
+            sizes[_group(call, how, device)][int(size)] += calls
+    maps = found.maps
+    sums = _Sums(
+        calls=_grouped(maps, "all"),
+        bytes=_grouped(maps, "sum"),
+        in_order=_grouped(maps, "seq"),
+        spent_ns=_grouped(maps, "ns"),
+        latencies=_lasted(found),
+    )
+    whole = {group: _calls(group, counts, sums) for group, counts in sizes.items()}
+    for group in sorted(sizes, key=lambda one: -whole[one]):
+        yield _transfer(group, sizes[group], sums, nodes)
+
+
+def _calls(group: _Group, counts: Counter[int], sums: _Sums) -> int:
+    """Return the number of calls, including those whose sizes did not fit in the map."""
+    return max(counts.total(), sums.calls[group])
+
+
+def _transfer(
+    group: _Group, counts: Counter[int], sums: _Sums, nodes: Mapping[str, str]
+) -> Transfer:
+    name, direction = data_name(group.call)
+    on_disk = group.how.kind in DISK_KINDS
+    # Without the kernel's structures, positions are unknown.
+    placed = group.how.kind in SEEKABLE_KINDS
+    calls = _calls(group, counts, sums)
+    moved = sum(size * n for size, n in counts.items())
+    return Transfer(
+        call=name,
+        direction=direction,
+        kind=group.how.kind,
+        calls=calls,
+        bytes=moved if on_disk else sums.bytes[group],
+        direct=group.how.direct,
+        synchronous=group.how.synchronous,
+        device=group.device,
+        node=nodes.get(group.device, "") if not on_disk else "",
+        sizes=commonest(counts),
+        buckets=buckets(counts),
+        sequential=sums.in_order[group] / calls if placed else None,
+        seconds=sums.spent_ns[group] / 1e9 if group in sums.spent_ns else None,
+        latencies=_latencies(sums.latencies.get(group, Counter())),
+    )
+
+
+def _group(call: str, how: str, device: str) -> _Group:
+    what = descriptor_kind(int(how))
+    number = int(device) if what.kind in _NUMBERED else 0
+    return _Group(int(call), what, device_name(number) if number else "")
+
+
+def _grouped(maps: Maps, name: str) -> Counter[_Group]:
+    found: Counter[_Group] = Counter()
+    for (call, how, device), value in maps.get(name, {}).items():
+        found[_group(call, how, device)] += value
+    return found
+
+
+def _lasted(totals: Totals) -> Mapping[_Group, Counter[int]]:
+    found: dict[_Group, Counter[int]] = defaultdict(Counter)
+    for (call, how, device), times in totals.lasted.get("lat", {}).items():
+        for time in times:
+            found[_group(call, how, device)][time.below_ns] += time.calls
+    return found
+
+
+def _latencies(counts: Counter[int]) -> tuple[LatencyCalls, ...]:
+    return tuple(LatencyCalls(below, calls) for below, calls in sorted(counts.items()))
+
+
+def nodes_used(maps: Maps) -> set[str]:
+    """Return the `MAJOR:MINOR` of the character devices with transfers."""
+    groups = (_group(*key[:3]) for key in maps.get("m", {}))
+    return {group.device for group in groups if group.device}
+
+
+def others(found: Totals) -> tuple[OtherCalls, ...]:
+    """Return the calls that move no data, most frequent first."""
+    spent, lasted = found.maps.get("kns", {}), found.lasted.get("klat", {})
+    calls = [
+        OtherCalls(
+            call=call_name(int(key[0])),
+            calls=calls,
+            seconds=spent[key] / 1e9 if key in spent else None,
+            latencies=lasted.get(key, ()),
+        )
+        for key, calls in found.maps.get("k", {}).items()
+    ]
+    return tuple(sorted(calls, key=lambda one: (-one.calls, one.call)))
+
+
+def failed(maps: Maps) -> tuple[FailedCalls, ...]:
+    """Return the calls that failed, by error, most frequent first."""
+    found = [
+        FailedCalls(call_name(int(call)), errno.errorcode.get(int(why), f"errno {why}"), calls)
+        for (call, why), calls in maps.get("bad", {}).items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.calls, one.call, one.error)))
+
+
+def mapped(maps: Maps) -> tuple[MappedFiles, ...]:
+    """Return the shared file mappings, writable ones first."""
+    lengths = maps.get("maplen", {})
+    return tuple(
+        MappedFiles(written=key == ("1",), mappings=count, bytes=lengths.get(key, 0))
+        for key, count in sorted(maps.get("map", {}).items(), reverse=True)
+    )
+
+
+def under_way_s(maps: Maps) -> float | None:
+    """Return the total time of libaio operations from submission to collection [s].
+
+    None if some were not collected by a call, but read from the ring in memory.
+    """
+    given, taken = (maps.get(name, {}).get((), 0) for name in ("given", "taken"))
+    if not given or given != taken:
+        return None
+    begun, ended = (maps.get(name, {}).get((), 0) for name in ("givenat", "takenat"))
+    # The sums may have wrapped; their difference is correct.
+    return (ended - begun) % (1 << 64) / 1e9
+
+
+# -- Phases, from the totals at ticks. Pure --------------------------------------------
+#
+# Decision: benchmarks have phases (Bonnie++ writes bytes, then blocks, then rewrites), and
+# one total hides the short ones. Each tick belongs to its commonest transfer; consecutive
+# ticks with the same one form a phase. The commonest by calls, not by bytes: a phase of
+# single bytes must be visible beside a few large blocks.
+
+MOST = 40
+"""The most phases that are stored: those with the most calls."""
+_PAUSE_NS = 500_000_000
+"""The longest pause within a phase [ns]."""
+T = TypeVar("T")
+_TransferKind = tuple[str, str, int]
+"""(call, kind, bytes of each)."""
+
+
+class _Bin(msgspec.Struct, frozen=True):
+    begin_ns: int
+    end_ns: int
+    calls: Counter[_TransferKind]
+    ran: Counter[MapKey]
+    """CPU time of threads [ns], by (thread, name)."""
+    waited: Counter[MapKey]
+    """Time for which they were runnable but preempted [ns]."""
+
+
+def phases(ticks: Sequence[TotalsTick], begin_ns: int) -> tuple[IoPhase, ...]:
+    """Return the phases in order of time, from `begin_ns` on [CLOCK_MONOTONIC ns]."""
+    joined: list[tuple[_TransferKind, _Bin]] = []
+    for one in _bins(ticks, begin_ns):
+        top = max(sorted(one.calls), key=lambda kind: one.calls[kind])
+        if joined and joined[-1][0] == top and _follows(one, joined[-1][1]):
+            one = _joined(joined.pop()[1], one)
+        joined.append((top, one))
+    largest = sorted(joined, key=lambda item: -item[1].calls[item[0]])[:MOST]
+    return tuple(_phase(top, one, begin_ns) for top, one in joined if (top, one) in largest)
+
+
+def _follows(one: _Bin, before: _Bin) -> bool:
+    return one.begin_ns - before.end_ns <= _PAUSE_NS
+
+
+def _joined(before: _Bin, one: _Bin) -> _Bin:
+    return _Bin(
+        before.begin_ns,
+        one.end_ns,
+        before.calls + one.calls,
+        before.ran + one.ran,
+        before.waited + one.waited,
+    )
+
+
+def _bins(ticks: Sequence[TotalsTick], begin_ns: int) -> Iterator[_Bin]:
+    before = TotalsTick(begin_ns, {})
+    calls, ran, waited = _kinds(before), Counter(before.ran), Counter(before.waited)
+    at_ns = begin_ns
+    for tick in ticks:
+        now = _kinds(tick), Counter(tick.ran), Counter(tick.waited)
+        moved = _grown(calls, now[0])
+        if moved and tick.at_ns > at_ns:
+            ran_now, waited_now = _grown(ran, now[1]), _grown(waited, now[2])
+            yield _Bin(at_ns, tick.at_ns, moved, ran_now, waited_now)
+        calls, ran, waited = calls | now[0], ran | now[1], waited | now[2]
+        at_ns = max(at_ns, tick.at_ns)
+
+
+def _grown(before: Counter[T], now: Counter[T]) -> Counter[T]:
+    """Return the growth of totals; a key missing from `now` has none."""
+    return +Counter({kind: count - before[kind] for kind, count in now.items()})
+
+
+def _kinds(tick: TotalsTick) -> Counter[_TransferKind]:
+    found: Counter[_TransferKind] = Counter()
+    for (call, how, _device, size), calls in tick.calls.items():
+        kind = descriptor_kind(int(how)).kind
+        if kind in DISK_KINDS:
+            found[data_name(int(call))[0], kind, int(size)] += calls
+    return found
+
+
+def _phase(top: _TransferKind, one: _Bin, begin_ns: int) -> IoPhase:
+    call, kind, size = top
+    seconds = (one.end_ns - one.begin_ns) / 1e9
+    calls = one.calls[top]
+    thread = max(sorted(one.ran), key=lambda key: one.ran[key], default=None)
+    length_ns = one.end_ns - one.begin_ns
+    return IoPhase(
+        begin_s=(one.begin_ns - begin_ns) / 1e9,
+        end_s=(one.end_ns - begin_ns) / 1e9,
+        call=call,
+        kind=kind,
+        bytes=size,
+        share=calls / one.calls.total(),
+        calls_per_s=calls / seconds,
+        bytes_per_s=calls * size / seconds,
+        busiest=None if thread is None else _busiest(thread, one, length_ns),
+    )
+
+
+def _busiest(thread: MapKey, one: _Bin, length_ns: int) -> BusiestThread:
+    return BusiestThread(
+        name=",".join(thread[1:]),
+        ran=min(one.ran[thread] / length_ns, 1.0),
+        waited=min(one.waited[thread] / length_ns, 1.0),
+        wanted=(one.ran.total() + one.waited.total()) / length_ns,
+    )
+
 
 # --------------------------------------------------------------------------------------
 # Names of device numbers: file systems from the mounts, disks and character devices from

@@ -30,6 +30,8 @@ from benchwright.core.processes import die_with_parent
 from benchwright.features.profile.bpftrace_program import (
     Depth,
     EventFields,
+    FollowedThreads,
+    ThreadTree,
     absent_events,
     has_calls,
     script,
@@ -43,7 +45,6 @@ from benchwright.features.profile.totals import (
     FIRST_TIMED,
     TIMED_CALLS,
 )
-from benchwright.features.profile.tree import FollowedThreads, ThreadTree
 
 BUFFER_KIB = 16 * 1024
 """Buffer size for each CPU: about 200,000 events."""

@@ -16,7 +16,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from benchwright.features.profile.bpftrace_program import Absent, Depth, absent_of, absent_without
+from benchwright.features.profile.bpftrace_program import (
+    Absent,
+    Depth,
+    ThreadTree,
+    absent_of,
+    absent_without,
+    tree_below,
+)
 from benchwright.features.profile.description import (
     DescriptionContext,
     DeviceMount,
@@ -26,11 +33,10 @@ from benchwright.features.profile.description import (
     disks_below,
     mounts,
     node_name,
+    nodes_used,
 )
 from benchwright.features.profile.kernel_counter import CountingTask
 from benchwright.features.profile.totals import Totals, device_name, totals
-from benchwright.features.profile.transfers import nodes_used
-from benchwright.features.profile.tree import ThreadTree, tree_below
 from benchwright.features.profile.types import BlockTrace, Characterization, CountingMethod
 from benchwright.watch.observer import ObserverError, Watch, end_child
 

@@ -1,6 +1,5 @@
-"""The I/O of a characterized trial as text: system calls, file systems, device.
-
-Findings about a characterized trial's I/O: sizes other than stated, lost events.
+"""The I/O of a characterized trial as text (system calls, file systems, device), and the findings
+about it: sizes other than stated, lost events.
 
 Decision: sizes are judged one by one, not by their mean: a mean of 8 KiB may come from single
 bytes and large blocks. The start of programs (832 bytes of a library) causes few calls.

@@ -1,8 +1,7 @@
-"""Reads the totals that bpftrace prints. Pure.
+"""The system calls and tracepoints to count, with their numbers in our maps, and the reader of the
+totals that bpftrace prints. Pure.
 
 Source: bpftrace(8), `-f json`: one object per line; map keys are joined by commas.
-
-Tables of the system calls and tracepoints to count, with their numbers in our maps.
 
 Decision: one table for the script, its reader and the fallback. Maps use numbers, because
 they cost the kernel less than names. Source: syscalls(2), the kernel's events/*/format.

@@ -1,9 +1,6 @@
 """Makes caches cold: by evicting files, by dirtying memory, dropping caches, a remount or a reboot.
-
-Also counts how much of a file was in memory before and after.
-
-Why pages of a file cannot be dropped from memory: its file system has no other copy, or a
-process locks them.
+Counts how much of a file was in memory before and after, and says why pages cannot be dropped:
+the file system has no other copy, or a process locks them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Cold caches: the requested method, and what was in memory before and after.
+"""Cold caches: the requested method, what was in memory before and after, and this result as text
+and as JSON.
 
 Purpose: the types of `bw chill`. Decision: cached pages are counted, not assumed to be gone:
 `ChillAllocation` reports what a method did, `CacheResidency` the effect on the files that
 matter. Source: Auto-pilot paper, sections 3.3 and 3.5.
-
-The result of `bw chill`: the caches before and after, as text and as JSON.
 """
 
 from __future__ import annotations

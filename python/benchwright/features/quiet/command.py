@@ -22,11 +22,10 @@ from benchwright.core.untrusted import regular_bytes, visible_lines
 from benchwright.features.quiet import report
 from benchwright.features.quiet.hold import Quieted, QuietRequest, alive, hold, restore_now
 from benchwright.features.quiet.host import Host, SettingRefused
-from benchwright.features.quiet.log import read_log
 from benchwright.features.quiet.log_path import LOG, server_directories, state_directory
 from benchwright.features.quiet.private_network import held_networks
 from benchwright.features.quiet.settings import REGISTRY, check_values
-from benchwright.features.quiet.transaction import plans
+from benchwright.features.quiet.transaction import plans, read_log
 from benchwright.features.quiet.types import (
     ALL_SETTINGS,
     QuietSettings,

@@ -18,24 +18,27 @@ import msgspec
 from benchwright.core.errors import BenchError, Diagnostic
 from benchwright.features.quiet import log_path as place
 from benchwright.features.quiet.host import DeferredSignals, Host
-from benchwright.features.quiet.log import (
+from benchwright.features.quiet.log_path import LOCK, LOG
+from benchwright.features.quiet.settings import check_values
+from benchwright.features.quiet.transaction import (
     VERSION,
     BeginRecord,
     LogContents,
     LogRecord,
     NoLog,
+    Transaction,
     TransactionLog,
     VerifiedRecord,
     check_directory,
     fold,
     open_trusted,
+    plans,
     read_log,
+    restore,
     restore_error,
     state_error,
+    unchanged,
 )
-from benchwright.features.quiet.log_path import LOCK, LOG
-from benchwright.features.quiet.settings import check_values
-from benchwright.features.quiet.transaction import Transaction, plans, restore, unchanged
 from benchwright.features.quiet.types import (
     QuietOwner,
     QuietResult,

@@ -1,8 +1,6 @@
-"""Isolates the benchmark on its CPUs: moves all other processes to other CPUs.
-
-Uses the cpuset controller of cgroups, version 1 or 2.
-
-Groups of processes (cgroups), version 1 or 2: their hierarchies, members, moving and removal.
+"""Isolates the benchmark on its CPUs: moves all other processes to other CPUs, by the cpuset
+controller of cgroups, version 1 or 2; and what others need of cgroups: their hierarchies,
+members, moving and removal.
 
 Source: kernel documentation, admin-guide/cgroup-v1/cgroups.rst, cgroup-v2.rst.
 """

@@ -1,6 +1,5 @@
-"""The results of `bw quiet`, as text and for JSON: available, changed and restored settings.
-
-Findings about a machine that bw changed: quiet settings and emptied caches.
+"""The results of `bw quiet` as text and for JSON (available, changed and restored settings), and
+the findings about a machine that bw changed: quiet settings and emptied caches.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""All settings by name, and the check of requested values before anything is changed.
-
-`quiet = [...]` of a suite: settings to change on the machine while it runs.
+"""All settings by name; `quiet = [...]` of a suite, which changes them on the machine while the
+suite runs; and the check of requested values before anything is changed.
 
 Forms: an array of words (`quiet = ["services", "isolation=2-5"]`), or a table with that array as
 `settings` and with `require = true`, which makes an unavailable setting an error before the run
@@ -98,7 +97,7 @@ def _places(table: TomlTable, key: str) -> list[Where]:
 _ALL: tuple[Setting, ...] = (
     *(Nologin(), Services(), Swap(), Dirty(), Smt(), *KERNEL_FILES),
     *(IrqAffinity(), Isolation(), Caches()),
-    # No user requests these two: a spec does (features/search/server/resources.py).
+    # No user requests these two: a spec does (features/search/server/host.py).
     *(Disks(), Groups()),
 )
 REGISTRY: dict[str, Setting] = {setting.name: setting for setting in _ALL}

@@ -1,10 +1,9 @@
-"""The settings of `bw quiet`: their names and values, a user's request, and the result of each
-change.
+"""The settings of `bw quiet` (their names and values, a user's request, the result of each change),
+and what a spec gives its server: shares and limits of CPU, memory and I/O, and disks of its own.
 
-What a spec gives its server: shares and limits of CPU, memory and I/O, and disks of its own.
-
-Plain data between the reader of a spec, the workbench and the settings that change the machine
-(features/quiet/server_resources.py). None or 0: not limited. Source: Workbench paper, Table 1, R.
+The server's resources are plain data between the reader of a spec, the workbench and the settings
+that change the machine (features/quiet/server_resources.py). None or 0: not limited. Source:
+Workbench paper, Table 1, R.
 """
 
 from __future__ import annotations

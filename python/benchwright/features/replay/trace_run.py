@@ -1,6 +1,4 @@
-"""Runs the commands of `bw trace`.
-
-Findings about traces: skipped lines, lost events.
+"""Runs the commands of `bw trace`, and makes the findings about traces: skipped lines, lost events.
 
 Decision: a trace with gaps is still a trace, so these are findings, and the exit status stays 0;
 the number of missing operations is reported.

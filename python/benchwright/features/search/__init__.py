@@ -9,7 +9,7 @@ from benchwright.feature import AddParser, DocumentType, Feature
 
 if TYPE_CHECKING:
     from benchwright.findings.codes import Code
-    from benchwright.page.session_kind import SessionKind
+    from benchwright.page.kinds import SessionKind
 
 
 class Search(Feature):

@@ -1,10 +1,9 @@
-"""What the reports of all searches have in common: the profiles of loads, as lines and entries for
-JSON, the trials, and the first members of a document.
+"""What the reports of all searches have in common: the profiles of loads as lines and as entries
+for JSON, which of them explains the answer best, the trials, and the first members of a
+document.
 
 Decision: only the profile of the load nearest to the answer is printed in full; for the
 others only their directory. Unprintable characters are escaped.
-
-The profiled load of a search that explains its answer best, and notes about profiled loads.
 
 Decision: every trial of a search is profiled, as every trial of a test is, and one is named as
 the explanation of the answer: that of the highest load up to the answer. Above a peak the

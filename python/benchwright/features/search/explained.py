@@ -1,7 +1,5 @@
-"""What limited each load of a ramp, a peak search or a surface, from a stored session.
-
-What the reports of all kinds of searches have, and what disturbed their loads, in the words of
-`bw why`.
+"""What limited and what disturbed each load of a ramp, a peak search or a surface, from a stored
+session, in the words of `bw why`; and what the reports of all kinds of searches have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The keys of a journal's entries about searches: how they are made and read (study/keys.py).
+"""The keys of a journal's entries about searches (study/keys.py has the others), and the trials of
+a session that they hold, search by search.
 
 | key | outcome of |
 |---|---|
@@ -6,9 +7,7 @@
 | `surface/P/wanted` | the P-th sample that a surface chose |
 | `surface/P/deadline` | the deadline of a surface, before its P-th sample |
 
-What a session of searches holds: its trials, search by search.
-
-Decision: read from the journal each time, as the tests of a session (study/contents.py).
+Decision: trials are read from the journal each time, as the tests of a session (study/contents.py).
 """
 
 from __future__ import annotations

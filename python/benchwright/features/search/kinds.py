@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchwright.features.search.session import SearchExperiment
     from benchwright.findings.explanation import Explanation
     from benchwright.page.document import ReportPart
-    from benchwright.page.session_kind import SessionKind, SessionOutcome
+    from benchwright.page.kinds import SessionKind, SessionOutcome
     from benchwright.report.charts.sheet import Sheet
     from benchwright.report.charts.source import PlotGroup
     from benchwright.run.runner import Experiment, OutputOptions, SessionOutput

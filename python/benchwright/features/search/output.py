@@ -1,9 +1,8 @@
-"""The output of ramps, peak searches and surfaces: progress, report, picture, JSON.
+"""The output of ramps, peak searches and surfaces: progress (a line for each trial or sample),
+report, picture, JSON.
 
 The same classes print stored searches, so that `bw peak`, `bw stats` and `bw resume` print the
 same report. The report itself is the view of its kind (view.py).
-
-Progress of peak searches, ramps and surfaces: a line for each trial or sample.
 """
 
 from __future__ import annotations

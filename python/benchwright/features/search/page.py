@@ -1,7 +1,5 @@
-"""The report of a session of `bw ramp`, `bw peak` or `bw surface`.
-
-What `bw plot` draws of a stored search: its chart, and the responses of its trials, at each load
-or relative to the curve.
+"""The page of a session of `bw ramp`, `bw peak` or `bw surface`, and what `bw plot` draws of it:
+its chart, and the responses of its trials, at each load or relative to the curve.
 
 Decision: the responses at one load are a sample of one distribution, so each load with enough
 trials is a test of its own. A search that has no such load (it seldom repeats one) has one test:
@@ -26,7 +24,7 @@ from benchwright.features.search.documents import StoredSearch
 from benchwright.features.search.explained import explained_loads
 from benchwright.features.search.export import exported_trials, loads_text
 from benchwright.features.search.keys import search_trials_of
-from benchwright.features.search.peak.chart import columns_of, cost_panel
+from benchwright.features.search.peak.view import columns_of, cost_panel
 from benchwright.features.search.reports import open_search, search_view
 from benchwright.features.search.text import load_value_text, sample_text
 from benchwright.features.search.types import ClaimResult, CurvePoint, SearchTrial

@@ -1,10 +1,9 @@
-"""From a session of `bw ramp`, `bw peak` or `bw surface` to its report and view, as it ends or as it
-is stored.
+"""From a session of `bw ramp`, `bw peak` or `bw surface`, as it ends or as it is stored, to its
+report, its view, and what it found at each sample: the points of a history and the figures of an
+export.
 
 One source for the command that has just ended, `bw stats`, `bw resume` and the report page.
 Decision: each function imports its own kind, because each kind imports its policies.
-
-What a stored search found, at each sample: the points of a history and the figures of an export.
 
 The answer of a peak search, and of each sample of a surface, is its peak rate; that of a ramp is the
 throughput at which it saturates. Decision: a bound is no estimate, and an interrupted search has
@@ -44,7 +43,7 @@ from benchwright.findings.codes import make_finding
 from benchwright.findings.explanation import Explanation
 from benchwright.inputs.mistakes import SourceFile
 from benchwright.inputs.template import command_name
-from benchwright.page.session_kind import SampleAnswer, SampleFigures, SampleMetric, SessionOutcome
+from benchwright.page.kinds import SampleAnswer, SampleFigures, SampleMetric, SessionOutcome
 from benchwright.report.answer import State
 from benchwright.run.ledger import Ledger
 from benchwright.run.session import SessionVerdict

@@ -1,4 +1,5 @@
-"""The contents of a spec: a server, its load, factors, and the goal of the search.
+"""The contents of a spec: a server with its commands, its load, factors, and the goal of the
+search.
 
 Purpose: the frozen types behind `bw peak SPEC.toml`, `bw ramp` and `bw surface`; spec_toml.py
 reads them. Decision: a spec is read at a sample: `{name}` of a factor is replaced by its level
@@ -8,8 +9,6 @@ are known no sooner. A command is split into words before values are inserted, s
 never become shell syntax; in a shell command that the user wrote, the values are quoted.
 Rejected: slots in every key (a second type for each number). docs/workbench.md is the
 reference for users.
-
-Commands of a spec: with slots for the values of a trial, and read from its TOML.
 """
 
 from __future__ import annotations

@@ -30,10 +30,11 @@ from benchwright.report.charts.sheet import (
     PanelCurve,
     ShadedRange,
     Sheet,
+    axis_ends,
+    fitting_ticks,
     tick_text,
 )
 from benchwright.report.charts.style import GREY, LIGHT, ChartStyle, SeriesLook, mixed_look
-from benchwright.report.charts.ticks import axis_ends, fitting_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,5 @@
-"""The input of every plot mode: the request, error bars, categories on the horizontal axis.
-
-What the panels of several modes of `bw plot` have in common: axes, curves, looks, legends.
+"""What every plot mode has: the request, error bars, categories on the horizontal axis; and what
+the panels of several modes share: axes, curves, looks, legends.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from benchwright.report.charts.source import (
 )
 from benchwright.report.charts.style import BarSpacing, ChartStyle
 from benchwright.stats.intervals import t_interval
-from benchwright.stats.moments import moments
+from benchwright.stats.sample import moments
 
 BLACK = 6
 """Index in the colours of `style.py`."""

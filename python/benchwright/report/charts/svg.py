@@ -33,9 +33,12 @@ from benchwright.report.charts.sheet import (
     PanelCurve,
     ShadedRange,
     Sheet,
+    axis_ends,
+    fitting_ticks,
+    tick_labels,
+    tick_positions,
     tick_text,
 )
-from benchwright.report.charts.ticks import axis_ends, fitting_ticks, tick_labels, tick_positions
 
 PANEL_WIDTH = 340
 WIDE_PANEL = 520

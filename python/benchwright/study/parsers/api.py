@@ -1,12 +1,11 @@
-"""The contract of a parser: detect a file, read it into tests.
+"""The contract of a parser (detect a file, read it into tests), and the content of a results file,
+whatever it is packed and encoded in.
 
 Purpose: the interface of a plug-in, and what the shipped parsers share: collecting mistakes,
 reading text and numbers. Decision: a Protocol rather than a base class, so that a
 plug-in need not import Benchwright at run time. Non-goal: transforming what is read.
 Source: Auto-pilot paper, section 3.3 (Getstats' parsers are modular: a detection
 function and a parsing function).
-
-The content of a results file, whatever it is packed and encoded in.
 
 Purpose: every format is read alike as plain text, as gzip (`k6 --out json=FILE.gz`), and in UTF-16
 with a byte order mark (`>` of PowerShell). Decision: the content is bytes of UTF-8 without a mark,

@@ -1,6 +1,5 @@
-"""A ramp: its goal, levels and result, and the fitted Universal Scalability Law.
-
-Every tuned constant of a ramp, each with its reason.
+"""A ramp: its goal, levels and result, the fitted Universal Scalability Law, and every tuned
+constant with its reason.
 """
 
 from __future__ import annotations

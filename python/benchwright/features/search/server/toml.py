@@ -1,9 +1,9 @@
-"""`[server.resources]` of a spec: shares and limits of CPU, memory and I/O, and disks.
+"""`[server.resources]` and `[remote]` of a spec: shares and limits of CPU, memory and I/O, and
+disks of the server; the host on which the server, or the load generator, runs.
 
-`[remote]` of a spec: the host on which the server, or the load generator, runs.
-
-Decision: the keys that the hook `remote` has too have its names and its meaning; commands before
-and after a trial are those of `[server]`. docs/remote.md and docs/workbench.md describe the table.
+Decision: the keys of `[remote]` that the hook `remote` has too have its names and its meaning;
+commands before and after a trial are those of `[server]`. docs/remote.md and docs/workbench.md
+describe the table.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from benchwright.features.search.server.host import (
     CpuAssignment,
     Launcher,
     ServerFailure,
+    ServerResourcesHeld,
     available_cpus,
     cpu_assignment,
     on_cpus,
@@ -55,7 +56,6 @@ from benchwright.features.search.server.life import (
     ServerClock,
     ServerDeath,
 )
-from benchwright.features.search.server.resources import ServerResourcesHeld
 from benchwright.features.search.spec import SERVER_ADDRESS, RemotePlan, ServerPlan, Spec
 from benchwright.features.search.spec_toml import ENGINE, at_levels, engine_positions
 from benchwright.inputs.mistakes import Where, diagnostic

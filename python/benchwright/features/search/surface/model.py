@@ -1,5 +1,5 @@
-"""The common part of a surface's models: the measured peaks as numbers, the interface, and the
-bands.
+"""The models of a surface: the measured peaks as numbers, the interface, the bands, and the
+polynomial of coded factors by least squares.
 
 Decision: the noise of a sample comes from the inner search's own interval. If a policy states none,
 the tolerance of its claim replaces it, and a finding reports this. A bound (`never-fails`,
@@ -13,12 +13,10 @@ search at the sample would find, in `confidence` of the cases: it includes the m
 and the searches' noise. Bands are widened until they agree with the leave-one-out errors, and never
 narrowed; with ten samples a distribution-free (conformal) band of 95 % would be infinite.
 
-The polynomial of coded factors, by least squares.
-
-Decision: the fit is unweighted, although the searches state their noise: on surfaces with a
-bottleneck the lack of fit is several times that noise, and weights would ignore it. The width of
-the bands comes from the residuals, which include the lack of fit, and from the leave-one-out
-errors: with residuals alone the coverage at a bottleneck was 86 % instead of 95 %.
+Decision: the fit of the polynomial is unweighted, although the searches state their noise: on
+surfaces with a bottleneck the lack of fit is several times that noise, and weights would ignore it.
+The width of the bands comes from the residuals, which include the lack of fit, and from the
+leave-one-out errors: with residuals alone the coverage at a bottleneck was 86 % instead of 95 %.
 Source: D. C. Montgomery, Introduction to Linear Regression Analysis, chapters 3 and 4.
 """
 

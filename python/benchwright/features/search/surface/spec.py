@@ -1,7 +1,6 @@
-"""`[surface]` of a spec: the samples to search, the model that predicts the others, and
-the factors that the spec uses.
-
-How a mapping shares the time that is left until its deadline over the samples still to come.
+"""`[surface]` of a spec: the samples to search, the model that predicts the others, the factors
+that the spec uses, and how the time that is left until the deadline is shared over the samples
+still to come.
 
 Decision: every search gets an equal share, and no search less than what finds a peak roughly: a
 search that ends early leaves its time to the others. Where the time is not enough for all samples,

@@ -19,8 +19,7 @@ from benchwright.features.search.peak.policies.monotone_posterior import (
     load_by_criterion,
     value_share,
 )
-from benchwright.features.search.peak.policies.pauses import find_pauses
-from benchwright.features.search.peak.policies.reading import LongRuns
+from benchwright.features.search.peak.policies.reading import LongRuns, find_pauses
 from benchwright.features.search.types import PeakGoal
 from benchwright.findings.codes import make_finding
 

@@ -49,7 +49,6 @@ from benchwright.features.search.peak.policies.monotone_posterior import (
     monotone_runs,
     worst_load,
 )
-from benchwright.features.search.peak.policies.pauses import pause_period_s
 from benchwright.features.search.peak.policies.policy import (
     no_trial_result,
     probability_wanted,
@@ -60,6 +59,7 @@ from benchwright.features.search.peak.policies.reading import (
     is_as_long,
     long_runs,
     longest_run_s,
+    pause_period_s,
 )
 from benchwright.features.search.peak.policies.trials import lowest_failed
 from benchwright.features.search.types import (

@@ -29,11 +29,11 @@ from benchwright.core.numeric import np
 from benchwright.features.load.plan import LoadEnding, LoadTrial
 from benchwright.features.search.peak.policies import tuning
 from benchwright.features.search.peak.policies.evidence import TrialCache, counted_rate
-from benchwright.features.search.peak.policies.pauses import pause_period_s
 from benchwright.features.search.peak.policies.policy import share_of_limit
 from benchwright.features.search.peak.policies.reading import (
     UNKNOWN_NOISE,
     RunNoise,
+    pause_period_s,
     read_runs,
     run_noise,
 )

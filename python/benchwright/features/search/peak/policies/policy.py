@@ -1,9 +1,8 @@
-"""Policies of a peak search: their interface, and the limits they share.
+"""Policies of a peak search: their interface and what they share: limits as times, values as shares
+of their limit, and lengths of runs that follow from a limit.
 
 A policy has no state: its decisions depend only on the trials so far. So a resumed search continues
 as if it had not been interrupted, and a search of a simulated server runs the same code.
-
-Limits as times, values as shares of their limit, and lengths of runs that follow from a limit.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ from benchwright.features.search.types import (
     PeakStatus,
 )
 from benchwright.findings.codes import make_finding
-from benchwright.stats.distribution import anderson_darling
 from benchwright.stats.intervals import t_interval
+from benchwright.stats.sample import anderson_darling
 
 PAPER_RUN_LENGTH_S = 180.0
 """The paper's sweet spot (section 4.3) [s]."""

@@ -1,4 +1,5 @@
-"""The trials of a search as a policy sees them, with failures resolved.
+"""The trials of a search as a policy sees them, with failures resolved, and those in which the
+generator, not the server, missed the limit.
 
 Decision: a policy never sees an unusable trial. A probe that failed is run once more. If that fails
 too and lower rates worked, the server does not sustain the rate: the policy gets one trial with
@@ -7,8 +8,6 @@ remains the intended rate, so that a policy finds its probes; a trial whose gene
 that rate counts at the offered rate (`counted_rate`). A missing value is not zero, and the achieved
 rate is not the offered rate (GLOSSARY.md). A trial that only its generator spoilt is not seen
 either (`LateTrials`), nor the closed loop of the first guess.
-
-Trials in which the generator, not the server, missed the limit.
 
 A response counts from its intended start. Where the generator came late to its operations, it also
 includes the generator's own lateness (`LoadTrial.target_values` are the values without it).

@@ -1,4 +1,5 @@
-"""redis-benchmark and memtier_benchmark: loads of Redis, memtier also of memcached.
+"""Generators for databases: redis-benchmark, memtier_benchmark (Redis, memcached) and pgbench
+(PostgreSQL).
 
 redis-benchmark: a closed loop of clients, each with one request in flight.
 
@@ -15,15 +16,38 @@ threads x clients; a rate that differs by more than 1 % from the requested one i
 connection waits for its response before it sends again: a closed loop behind a limit,
 which omits the waits of requests that it could not send.
 Source: memtier_benchmark --help; the JSON that its source writes (run_stats.cpp).
+
+pgbench with -R: PostgreSQL's own generator, on a schedule.
+
+With -R transactions are scheduled as a Poisson process, and the latency that pgbench reports and
+logs counts from the scheduled start ("includes the schedule lag"). Transactions that are due but
+not started when the time is up are neither run nor counted: above the server's capacity, fewer
+transactions complete than rate times length. With -L, transactions that are already too late when
+they could start are skipped: they have no latency. Values come from the log of transactions (-l),
+where each line is `client transaction latency_us script second microsecond lag_us`, or has
+`skipped` or `failed` in place of the latency. -T takes whole seconds. If more transactions are due
+than `LOGGED`, a random share of them is logged (--sampling-rate), because a log of millions costs
+the generator's CPU without a better result. Counts then come from pgbench's summary. The schedule
+lag of a transaction contains the wait for its client, which the server causes. How late pgbench
+itself was is the time from the later of two moments, the scheduled start and the end of the
+client's transaction before, to the start. The number of a transaction, which counts those that are
+not logged, says whether the one before is known. Source: PostgreSQL 15, pgbench(1): -R, -L, -l,
+"Per-Transaction Logging".
 """
 
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Annotated, ClassVar
 
+import msgspec
+
+from benchwright.core.numeric import np
 from benchwright.core.plan import Command
+from benchwright.core.quantity import parse_duration_ns
 from benchwright.features.generators.adapter import (
+    LATENESS,
     CountOrPlaceholder,
     Diagnosis,
     GeneratorOutput,
@@ -41,13 +65,212 @@ from benchwright.features.generators.adapter import (
 )
 from benchwright.features.generators.output import (
     MEAN,
+    Floats,
     JsonOutput,
+    OperationLog,
     ValueSource,
+    columns,
+    operations_measurement,
     summary_values,
     wanted_shares,
 )
 from benchwright.features.load.plan import LoadSeries
+from benchwright.inputs.options import Option
 from benchwright.trial.observe import MetricNotFound
+
+LOG = "pgbench_log"
+CLIENT, NUMBER, LATENCY, SECOND, MICROSECOND, LAG = 0, 1, 2, 4, 5, 6
+"""Columns of the log."""
+LOGGED = 200_000
+"""Approximate maximum of logged transactions of a trial."""
+LEAST_SHARE = 0.05
+"""Smallest share that is logged: the log's buffer must fill now and then on a slow server."""
+SKIPPED = -1
+_WORDS = {"skipped": str(SKIPPED), "failed": "-2", "serialization": "-2", "deadlock": "-2"}
+"""Numbers that replace a word in the latency column."""
+
+
+_COUNTS = {
+    "processed": re.compile(r"transactions actually processed: (\d+)"),
+    "failed": re.compile(r"failed transactions: (\d+)"),
+    "skipped": re.compile(r"transactions skipped: (\d+)"),
+}
+
+
+def _milliseconds(text: str) -> float:
+    return parse_duration_ns(text) / 1e6
+
+
+class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
+    """A database and the transactions that it executes."""
+
+    database: str = "postgres"
+    """Name of the database."""
+    host: str = ""
+    """Host name, address or socket directory; libpq's default if empty."""
+    port: CountOrPlaceholder = ""
+    """Port of the server; libpq's default if empty."""
+    user: str = ""
+    """Name of the user; libpq's default if empty."""
+    clients: CountOrPlaceholder = 8
+    """Connections; a transaction that finds none free waits, and its wait is counted."""
+    jobs: CountOrPlaceholder = 1
+    """Threads of pgbench."""
+    builtin: str = ""
+    """One of pgbench's own transactions: `tpcb-like`, `simple-update` or `select-only`."""
+    script: str = ""
+    """A file with your own transaction, instead of `builtin`."""
+    latency_limit: Annotated[float | None, Option(parse=_milliseconds)] = None
+    """Skip transactions that are later than this before they start (-L), such as `100ms`."""
+
+    name: ClassVar = "pgbench"
+
+    @property
+    def traits(self) -> GeneratorTraits:
+        """The meaning of its figures: they count from the schedule."""
+        return GeneratorTraits(
+            open_loop=True,
+            from_intended=True,
+            reports_lateness=True,
+            statistics=("mean", "percentile", "share", "ratio"),
+            series=True,
+            watched=True,
+        ).using(self.jobs)
+
+    def invocation(self, request: GeneratorRequest) -> Invocation:
+        """Return the command of a trial; without a rate, its clients never wait."""
+        words = ["pgbench", "-n", "-T", str(whole_seconds(request.duration_s))]
+        words += ["-P", "1", "-l", f"--log-prefix={request.directory}/{LOG}"]
+        if request.rate is not None:
+            words += ["-R", placeholder_values(request.rate)]
+        share = _logged_share(request)
+        words += [f"--sampling-rate={share:.6f}"] if share < 1 else []
+        words += ["-c", str(self.users("clients", request))]
+        words += ["-j", str(self.count("jobs", request))]
+        words += self._options(request)
+        words += filled(self.arguments, request)
+        words.append(fill_text(self.database, request))
+        return Invocation(commands=(Command(tuple(words)),), reads=(f"{LOG}.*",))
+
+    def _options(self, request: GeneratorRequest) -> list[str]:
+        limit = self.latency_limit
+        told = (
+            ("-h", self.host),
+            ("-p", str(self.port)),
+            ("-U", self.user),
+            ("-b", self.builtin),
+            ("-f", self.script),
+            ("-L", "" if limit is None else placeholder_values(limit)),
+        )
+        return [x for flag, text in told if text for x in (flag, fill_text(text, request))]
+
+    def parse(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement:
+        """Return the values of the logs of transactions. Raises UnreadableOutput."""
+        if not output.files:
+            raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
+        found = self._measured(output, request, whole_seconds(request.duration_s))
+        if found is None:
+            # A server that completed no transaction is not an error of the output.
+            return Measurement(
+                values={}, completed=0, lasted_s=float(whole_seconds(request.duration_s))
+            )
+        return found if _logged_share(request) == 1 else _counted(found, output.stdout)
+
+    def so_far(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement | None:
+        """Return the values of the logs up to their last line."""
+        found, share = self._measured(output, request, None), _logged_share(request)
+        if found is None or share == 1:
+            return found
+        completed = round((found.completed or 0) / share)
+        return msgspec.structs.replace(found, completed=completed, offered=None)
+
+    def _measured(
+        self, output: GeneratorOutput, request: GeneratorRequest, lasted_s: float | None
+    ) -> Measurement | None:
+        width = MICROSECOND + 1 if request.rate is None else LAG + 1
+        try:
+            rows = _rows(output.files.values(), width)
+        except ValueError as error:
+            seen = next(iter(output.files.values()))[-200:]
+            raise UnreadableOutput(f"log ({error})", f"{LOG}.*", seen) from None
+        if not len(rows):
+            return None
+        latency_ms = np.where(rows[:, LATENCY] < 0, np.nan, rows[:, LATENCY] / 1e3)
+        end_s = (rows[:, SECOND] - rows[0, SECOND]) + rows[:, MICROSECOND] / 1e6
+        at_s = end_s - np.nan_to_num(latency_ms) / 1e3
+        begin_s = float(at_s.min())
+        log = OperationLog(
+            at_s=at_s - begin_s,
+            response_ms=latency_ms,
+            skipped=int((rows[:, LATENCY] == SKIPPED).sum()),
+            logged=_logged_share(request),
+            late_ms=None if request.rate is None else _late_ms(rows, end_s),
+        )
+        if lasted_s is None:
+            lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
+        found = operations_measurement(log, request.criteria, float(lasted_s))
+        if request.rate is None:
+            return found
+        lag_ms = float(rows[:, LAG].mean()) / 1e3
+        return msgspec.structs.replace(
+            found,
+            values=found.values | {LATENESS: lag_ms},
+            # Without -L pgbench does not count transactions that were due and never started.
+            offered=len(rows) - log.skipped if log.skipped else None,
+        )
+
+
+def _logged_share(request: GeneratorRequest) -> float:
+    due = 0.0 if request.rate is None else request.rate * whole_seconds(request.duration_s)
+    return min(1.0, max(LOGGED / due, LEAST_SHARE)) if due else 1.0
+
+
+def _counted(found: Measurement, summary: str) -> Measurement:
+    """Return the values of a sampled log with the summary's counts. Raises UnreadableOutput."""
+    counts = {name: pattern.search(summary) for name, pattern in _COUNTS.items()}
+    numbers = {name: int(match[1]) for name, match in counts.items() if match}
+    if "processed" not in numbers:
+        raise UnreadableOutput("number of transactions", "stdout", summary)
+    failed, skipped = numbers.get("failed", 0), numbers.get("skipped", 0)
+    return msgspec.structs.replace(
+        found,
+        completed=numbers["processed"],
+        errors=failed + skipped,
+        offered=numbers["processed"] + failed if skipped else None,
+    )
+
+
+def _late_ms(rows: Floats, end_s: Floats) -> Floats:
+    """Return how late pgbench came to each transaction, `(n,)`; nan where that is unknown [ms].
+
+    A client's first transaction waits for no other.
+    """
+    order = np.lexsort((rows[:, NUMBER], rows[:, CLIENT]))
+    client, number = rows[order, CLIENT], rows[order, NUMBER]
+    end_s = end_s[order]
+    due_s = end_s - rows[order, LATENCY] / 1e6
+    start_s = due_s + rows[order, LAG] / 1e6
+    follows = np.zeros(len(order), dtype=bool)
+    follows[1:] = (client[1:] == client[:-1]) & (number[1:] == number[:-1] + 1)
+    free_s = np.where(follows, np.roll(end_s, 1), -np.inf)
+    late_ms = 1e3 * np.maximum(start_s - np.maximum(due_s, free_s), 0)
+    known = (follows | (number == 1)) & (rows[order, LATENCY] >= 0)
+    found = np.empty(len(order))
+    found[order] = np.where(known, late_ms, np.nan)
+    return found
+
+
+def _rows(logs: Iterable[str], width: int) -> Floats:
+    """Return the transactions of all threads `(n, width)`, in the order of the files."""
+    numbers = [columns(_numbers(text), width) for text in logs]
+    return np.concatenate([np.empty((0, width)), *numbers])
+
+
+def _numbers(text: str) -> str:
+    for word, number in _WORDS.items():
+        text = text.replace(word, number)
+    return text
+
 
 SUMMARY = "memtier.json"
 _NO_RATE = Diagnosis(
