@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchwright.core.errors import InputError
-from benchwright.study.parsers import text as csv
-from benchwright.study.parsers import text as gnu_time
-from benchwright.study.parsers import text as res
+from benchwright.study.parsers import text
 from benchwright.study.parsers.api import ResultParser
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "parsers"
-PARSERS: tuple[ResultParser, ...] = (res.RES_PARSER, csv.CSV_PARSER, gnu_time.GNU_TIME_PARSER)
+PARSERS: tuple[ResultParser, ...] = (text.RES_PARSER, text.CSV_PARSER, text.GNU_TIME_PARSER)
 SEEDS = [p.read_bytes() for p in sorted(GOLDEN.iterdir()) if p.suffix != ".json"]
 LINES = sorted({line for seed in SEEDS for line in seed.split(b"\n")})
 

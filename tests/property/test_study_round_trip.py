@@ -14,8 +14,7 @@ from benchwright.study.contents import TestContents, VoidBatch
 from benchwright.study.export import csv_text, res_text
 from benchwright.study.journal import SessionInfo, StoredSession
 from benchwright.study.logs import file_name
-from benchwright.study.parsers import text as csv
-from benchwright.study.parsers import text as res
+from benchwright.study.parsers import text
 
 SESSION = StoredSession(1, SessionInfo(0, "0", "", "/", ("a b",), (), "s.ap", (), {}), "complete")
 RESERVED = {"thread", "epoch", "command", "status", "test", "name", "iteration"}
@@ -69,7 +68,7 @@ def test_a_res_file_reads_back_as_its_blocks(counted: list[Trial]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "t.res"
         path.write_bytes(res_text(contents(counted), SESSION).encode())
-        (one,) = res.RES_PARSER.read(path)
+        (one,) = text.RES_PARSER.read(path)
     assert list(one.blocks) == [b for trial in counted for b in trial.blocks]
 
 
@@ -79,7 +78,7 @@ def test_the_csv_reads_back_as_its_blocks(counted: list[Trial]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "trials.csv"
         path.write_text(csv_text([contents(counted)]), newline="")
-        (one,) = csv.CSV_PARSER.read(path)
+        (one,) = text.CSV_PARSER.read(path)
     assert list(one.blocks) == [b for trial in counted for b in trial.blocks]
     assert (one.name, one.sample) == ("t", (("fs", "ext2"),))
 

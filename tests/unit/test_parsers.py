@@ -14,12 +14,10 @@ from benchwright.core.observation import MeasurementBlock
 from benchwright.findings.examine import findings_about
 from benchwright.results import inputs as stats_inputs
 from benchwright.stats.aggregate import MetricRules, aggregate_trial
-from benchwright.study.parsers import text as csv
-from benchwright.study.parsers import text as gnu_time
-from benchwright.study.parsers import text as res
+from benchwright.study.parsers import text
 from benchwright.study.parsers.api import ResultParser
 
-RES, CSV, TIME = res.RES_PARSER, csv.CSV_PARSER, gnu_time.GNU_TIME_PARSER
+RES, CSV, TIME = text.RES_PARSER, text.CSV_PARSER, text.GNU_TIME_PARSER
 
 
 def blocks(parser: ResultParser, tmp_path: Path, text: str) -> list[MeasurementBlock]:

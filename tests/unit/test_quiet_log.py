@@ -17,9 +17,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError
 from benchwright.features.quiet import command as quiet_run
-from benchwright.features.quiet import hold as by_heart
 from benchwright.features.quiet import hold as owner
-from benchwright.features.quiet import hold as quieted
 from benchwright.features.quiet import undo_leftovers
 from benchwright.features.quiet.hold import Quieted, QuietRequest, hold, restore_now
 from benchwright.features.quiet.host import Host
@@ -90,16 +88,16 @@ def test_what_was_changed_is_held(tmp_path: Path) -> None:
 # -- a log that cannot be used ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(("module", "name"), [(owner, "open_trusted"), (quieted, "TransactionLog")])
+@pytest.mark.parametrize("name", ["open_trusted", "TransactionLog"])
 def test_a_read_only_log_is_an_error_that_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: object, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     host = made_up(tmp_path / "m")
     before = snapshot(host)
     state = tmp_path / "state"
     hold(asked(host, tmp_path, "aslr"), 0)
     with monkeypatch.context() as patched:
-        patched.setattr(module, name, read_only)
+        patched.setattr(owner, name, read_only)
         with pytest.raises(BenchError) as caught:
             restore_now(host, state)
     assert caught.value.code == "quiet-state"
@@ -138,7 +136,7 @@ def test_who_cannot_write_his_log_any_more_puts_the_machine_back_by_heart(
     host = made_up(tmp_path / "m")
     before = snapshot(host)
     with Quieted(asked(host, tmp_path, "aslr", "swappiness")) as held:
-        monkeypatch.setattr(by_heart, "TransactionLog", read_only)
+        monkeypatch.setattr(owner, "TransactionLog", read_only)
     assert snapshot(host) == before
     assert held.restored is not None
     assert [one.how for one in held.restored.undone if one.how == FAILED] == []
@@ -152,7 +150,7 @@ def test_a_log_on_a_disk_that_became_read_only_is_to_be_removed_by_hand(
     host = made_up(tmp_path / "m")
     wanted = asked(host, tmp_path, "aslr")
     with monkeypatch.context() as patched, Quieted(wanted) as held:
-        patched.setattr(by_heart, "TransactionLog", read_only)
+        patched.setattr(owner, "TransactionLog", read_only)
         patched.setattr(Path, "unlink", read_only)
     assert held.restored is not None
     told = "quiet.log cannot be removed (Read-only file system): remove it"
@@ -267,7 +265,7 @@ def test_a_log_that_vanished_is_a_doubt_of_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = made_up(tmp_path / "m")
-    monkeypatch.setattr(quieted, "Host", lambda: host)
+    monkeypatch.setattr(owner, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     said: list[str] = []
     with QuietSession(QuietSettings(parse_settings(["aslr"])), "token", said.append) as session:
@@ -321,7 +319,7 @@ def test_a_session_that_cannot_say_what_it_did_puts_the_machine_back(
 
     host = made_up(tmp_path / "m")
     before = snapshot(host)
-    monkeypatch.setattr(quieted, "Host", lambda: host)
+    monkeypatch.setattr(owner, "Host", lambda: host)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     session = QuietSession(QuietSettings(parse_settings(["aslr"])), "token", closed)
     with pytest.raises(BrokenPipeError):
@@ -353,7 +351,7 @@ def arguments(**given: object) -> argparse.Namespace:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MadeUp]:
     """A machine that the command line finds; the signals' handlers are put back."""
     made = made_up(tmp_path / "m")
-    monkeypatch.setattr(quieted, "Host", lambda: made)
+    monkeypatch.setattr(owner, "Host", lambda: made)
     monkeypatch.setattr(quiet_run, "Host", lambda: made)
     monkeypatch.setenv("BW_STATE", str(tmp_path / "state"))
     monkeypatch.delenv("BW_SESSION", raising=False)

@@ -11,18 +11,15 @@ import pytest
 
 from benchwright.cli.main import parser
 from benchwright.features.load.workload import FORMATS
-from benchwright.features.replay import trace_run as trace_capture
-from benchwright.features.replay import trace_run as trace_compare
-from benchwright.features.replay import trace_run as trace_convert
-from benchwright.features.replay import trace_run as trace_stat
+from benchwright.features.replay import trace_run
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "traces.md").read_text()
 REQUESTS: dict[str, Any] = {
-    "stat": trace_stat.stat_requests,
-    "compare": trace_compare.compare_request,
-    "convert": trace_convert.convert_request,
-    "capture": trace_capture.capture_request,
+    "stat": trace_run.stat_requests,
+    "compare": trace_run.compare_request,
+    "convert": trace_run.convert_request,
+    "capture": trace_run.capture_request,
 }
 
 

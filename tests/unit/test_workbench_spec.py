@@ -15,7 +15,6 @@ from benchwright.core.plan import Command
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.search import spec_toml
-from benchwright.features.search import spec_toml as spec_load
 from benchwright.features.search.spec import CommandReady, HttpReady, Spec, TcpReady
 from benchwright.features.search.spec_toml import parse_address, read_spec, target_of
 from benchwright.features.search.types import ClaimKind
@@ -435,8 +434,8 @@ VALUES = st.sampled_from(
 TABLES = {
     "server": spec_toml.SERVER.names,
     "load": (
-        *spec_load.ENGINE_LOAD.names,
-        *spec_load.ENGINE_OPTIONS,
+        *spec_toml.ENGINE_LOAD.names,
+        *spec_toml.ENGINE_OPTIONS,
         "generator",
         "cpus",
         "command",

@@ -12,11 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from benchwright.core.comparison import ComparisonRule
-from benchwright.core.errors import InputError
-from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
 from benchwright.inputs.mistakes import (
-    Fault,
     SourceFile,
     SourceReader,
     Where,
@@ -35,8 +32,8 @@ from benchwright.inputs.template import (
 )
 from benchwright.inputs.toml_table import TomlTable, read_toml
 from benchwright.suite import program as step
-from benchwright.suite import toml_sections, values
 from benchwright.suite import toml_sections as sections
+from benchwright.suite import values
 from benchwright.suite.check import unused_defines
 from benchwright.suite.program import Baseline, Program, Step
 from benchwright.suite.toml_sections import missing_tables, suite_tables
@@ -93,7 +90,7 @@ _COMPARE = (
     "only",
     "metrics",
     "arm",
-    *toml_sections.COMPARISON,
+    *sections.COMPARISON,
 )
 
 
@@ -287,10 +284,7 @@ class _Suite:
         return body
 
     def _check_expression(self, table: TomlTable, text: str, keys: tuple[str | int, ...]) -> None:
-        try:
-            parse(text, variables=self._known)
-        except InputError as error:
-            faults = [Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics]
+        if faults := values.expression_faults(text, self._known):
             table.faults(faults, text, *keys)
 
     # -- tests -----------------------------------------------------------------------
@@ -333,7 +327,7 @@ class _Suite:
             message = "a comparison has a baseline and a candidate"
             table.wrong(table.where, "suite-no-arm", message, hint)
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
-        rule = toml_sections.rule_of(table, len(arms), declared)
+        rule = sections.rule_of(table, len(arms), declared)
         tests = tuple(self._arm(arm, around, rule) for arm in arms)
         compare = step.Compare(tests, rule, "", table.where)
         return self._where_wanted(table, (compare,))
@@ -372,7 +366,7 @@ class _Suite:
     def _stopping(self, table: TomlTable) -> StoppingRule:
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
         until = table.table("until") or self._top.table("until")
-        return toml_sections.DEFAULT if until is None else toml_sections.stopping(until, declared)
+        return sections.DEFAULT if until is None else sections.stopping(until, declared)
 
     def _commands(self, table: TomlTable, key: str) -> list[Step]:
         if not table.has(key, str, list):
@@ -421,7 +415,7 @@ def _metrics(table: TomlTable, *, quiet: bool = False) -> list[MetricSpec]:
     declared = table.table("metrics") if "metrics" in table else None
     if declared is None:
         return []
-    return toml_sections.metrics(declared.silent() if quiet else declared)
+    return sections.metrics(declared.silent() if quiet else declared)
 
 
 def _rest(table: TomlTable) -> list[Step]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from benchwright.core.comparison import ComparisonRule
+from benchwright.core.expression import PREDICATE_VARIABLES
 from benchwright.core.hosts import SERVER_KEYS, NamedServer, parse_named_server
 from benchwright.core.notice import (
     ALL_EVENTS,
@@ -57,7 +58,6 @@ from benchwright.suite import values
 from benchwright.suite.command_line import CommandRequest, stopping_rule
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.program import Step
-from benchwright.suite.values import predicate_faults
 
 # -- `until` and `metrics` of a TOML suite: stopping rules and metric specs ------------
 
@@ -82,7 +82,7 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
 def _predicate(table: TomlTable, key: str) -> str | None:
     """Return a predicate; each of its faults is reported at its character."""
     text = table.text(key)
-    faults = predicate_faults(text) if text is not None else []
+    faults = values.expression_faults(text, PREDICATE_VARIABLES) if text is not None else []
     table.faults(faults, text or "", key)
     return None if faults else text
 

@@ -9,7 +9,7 @@ import functools
 import operator
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, TypeVar, cast
 
@@ -216,10 +216,10 @@ def parse_termination(text: str) -> tuple[StoppingRule | None, list[Fault]]:
     return (None, faults) if faults else (rule, faults)
 
 
-def predicate_faults(predicate: str) -> list[Fault]:
-    """Return the faults of a predicate over Getstats' variables."""
+def expression_faults(text: str, variables: Collection[str] | None = None) -> list[Fault]:
+    """Return the mistakes in an expression; names are checked if it may have these alone."""
     try:
-        parse(predicate, variables=PREDICATE_VARIABLES)
+        parse(text, variables=variables)
     except InputError as error:
         return [Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics]
     return []
@@ -253,7 +253,7 @@ def _rule(
         predicate = _predicate(words, offset + len(program), faults)
         if predicate is not None:
             at = predicate.offsets
-            for f in predicate_faults(predicate.text):
+            for f in expression_faults(predicate.text, PREDICATE_VARIABLES):
                 place = offset + at[min(f.offset, len(at) - 1)]
                 faults.append(Fault(f.code, f.message, f.hint, place))
             return UntilPredicate(begin, increment, predicate.text)
@@ -539,9 +539,8 @@ def expression(text: str, where: Where) -> Expression:
     """Return the expression of a text after substitution. Raises InputError."""
     try:
         return _parse(text)
-    except InputError as error:
-        faults = [Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics]
-        raise raised(faults, where, text) from None
+    except InputError:
+        raise raised(expression_faults(text), where, text) from None
 
 
 def no_value(error: EvaluationError, where: Where) -> InputError:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError, suggestion
-from benchwright.core.expression import parse
 from benchwright.core.plan import CommandMode
 from benchwright.features.autopilot.lines import Includer, SourceLine
 from benchwright.inputs.mistakes import Fault, SourceReader, Where, diagnostic, fault_of, placed
@@ -155,21 +154,12 @@ def assign(keyword: str, *, environment: bool, expression: bool) -> Directive:
         name, value = pair
         template = value.template()
         if expression and value.some(syntax) and template.literal is not None:
-            value.faults(expression_faults(value.text))
+            value.faults(values.expression_faults(value.text))
         if name == "THREADS" and not expression:
             _check(value, template, values.threads)
         return step.Assign(name, template, environment, expression, where)
 
     return directive
-
-
-def expression_faults(text: str) -> list[Fault]:
-    """Return the mistakes in an expression's syntax; names are checked in check.py."""
-    try:
-        parse(text, variables=None)
-    except InputError as error:
-        return [Fault(d.code, d.message, d.hint, d.column - 1) for d in error.diagnostics]
-    return []
 
 
 def _check(part: DirectivePart, template: Template, parse: Callable[[str], object]) -> None:
