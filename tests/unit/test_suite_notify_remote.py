@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchwright.cli.notices import read_notify
+from benchwright.cli.shared_options import read_notify
 from benchwright.core.errors import InputError
 from benchwright.core.notice import (
     ALL_EVENTS,

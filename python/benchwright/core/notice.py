@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 
 NOTICE_SCHEMA = "benchwright/notice/1"
+NOTIFY_OPTION = "notify"
+"""Key of a session's options: the settings of --notify as JSON."""
 
 
 class NoticeEvent(enum.StrEnum):

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.core.comparison import ComparisonResult
-from benchwright.core.notice import Notice, NoticeEvent, NoticeFinding, NoticeResult, NoticeSettings
+from benchwright.core.notice import (
+    NOTIFY_OPTION,
+    Notice,
+    NoticeEvent,
+    NoticeFinding,
+    NoticeResult,
+    NoticeSettings,
+)
 from benchwright.core.results import Finding
 from benchwright.feature import session_kind
 from benchwright.findings.examine import Questions, compute_findings
@@ -33,10 +40,6 @@ if TYPE_CHECKING:
     from benchwright.run.session import Session, SessionVerdict
     from benchwright.run.test import RunningTest
     from benchwright.study.journal import Study
-
-
-NOTIFY_OPTION = "notify"
-"""Key of the session's options: the settings of --notify as JSON."""
 
 
 class NoticeContents(msgspec.Struct, frozen=True):

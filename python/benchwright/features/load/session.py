@@ -14,7 +14,6 @@ import msgspec
 
 from benchwright.cli.defaults import defaults_lines, typed_words
 from benchwright.cli.live import live_port
-from benchwright.cli.notices import read_notify
 from benchwright.cli.output_file import check_plot, write_plot
 from benchwright.cli.parser import CommandParser
 from benchwright.cli.session_output import start
@@ -24,6 +23,7 @@ from benchwright.cli.shared_options import (
     NotifyOptions,
     ServerOptions,
     named_servers,
+    read_notify,
     with_session_options,
 )
 from benchwright.cli.terminal import painter, report_width, table_width, warn

@@ -23,6 +23,7 @@ import msgspec
 
 from benchwright import __version__
 from benchwright.core.errors import BenchError, Interrupted, OperatingError, StudyError
+from benchwright.core.notice import NOTIFY_OPTION
 from benchwright.core.results import Finding
 from benchwright.core.text import plural
 from benchwright.feature import session_kind
@@ -60,7 +61,6 @@ from benchwright.features.pool.types import (
     VoidReason,
 )
 from benchwright.findings.codes import make_finding
-from benchwright.run.findings import NOTIFY_OPTION
 from benchwright.run.gangs import DeadlineReached, GangListener, SessionGangs, Task, TaskEnd
 from benchwright.run.ledger import Ledger
 from benchwright.study.journal import UNWRITABLE, SessionInfo
