@@ -181,7 +181,7 @@ ALL_FAIL = {
     endless_continue: {"ETIMEDOUT"},
 }
 SOME_FAIL = {
-    closes_at_random: {"ECONNRESET", "EPIPE"},
+    closes_at_random: {"ECONNRESET", "EPIPE", "response cut"},
     late_second_answer: {"ECONNRESET", "EPIPE"},
     good: set(),
 }

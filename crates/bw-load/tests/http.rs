@@ -6,6 +6,7 @@ use bw_load::PlanOptions;
 use bw_load::http::request::HttpSpec;
 use bw_load::http::{HttpTarget, status_of};
 use bw_load::target::Target;
+use bw_record::errno::RESPONSE_CUT;
 use network::{
     Server, WARM_UP, drive, exchange, read_request, reset, with_warm_up, write_in_pieces,
 };
@@ -167,8 +168,8 @@ fn interim_answers_and_those_without_body_leave_the_connection_in_step() {
 }
 
 #[test]
-fn garbage_is_a_protocol_error_and_halves_are_resets() {
-    let wrong: [(&'static [u8], i32); 5] = [
+fn garbage_is_a_protocol_error_and_halves_are_cut() {
+    let wrong: [(&'static [u8], i32); 6] = [
         (b"220 links.example ESMTP\r\n", libc::EPROTO),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
@@ -180,9 +181,10 @@ fn garbage_is_a_protocol_error_and_halves_are_resets() {
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
-            libc::ECONNRESET,
+            -RESPONSE_CUT,
         ),
-        (b"HTTP/1.1 20", libc::ECONNRESET),
+        (b"HTTP/1.1 20", -RESPONSE_CUT),
+        (b"", libc::ECONNRESET),
     ];
     for (response, errno) in wrong {
         let server = answer_once(response);

@@ -7,7 +7,7 @@ use bw_load::http::Http2Target;
 use bw_load::http::request::HttpSpec;
 use bw_load::target::Target;
 use bw_model::{EngineError, ExchangeAddress, Nanos};
-use bw_record::errno::CHECK_FAILED;
+use bw_record::errno::{CHECK_FAILED, RESPONSE_CUT};
 use http2_frames::*;
 use network::certificates::{Authority, Validity};
 use network::nginx::Nginx;
@@ -433,7 +433,7 @@ fn connections_that_close_at_random_places_lose_only_what_they_carried() {
     });
     let mut target = target(&server, json!({"connections": 4, "outstanding": 8}));
     let results = drive(&mut target, &[exchange(0, 0); 2000]);
-    let known = [2, -libc::ECONNRESET, -libc::EPIPE];
+    let known = [2, -libc::ECONNRESET, -libc::EPIPE, RESPONSE_CUT];
     assert!(
         results.iter().all(|result| known.contains(result)),
         "{results:?}"

@@ -7,7 +7,7 @@ use bw_load::PlanOptions;
 use bw_load::postgres::{PostgresSpec, PostgresTarget};
 use bw_load::target::Target;
 use bw_model::EngineError;
-use bw_record::errno::of_sqlstate;
+use bw_record::errno::{RESPONSE_CUT, of_sqlstate};
 use network::postgres::{
     accept, answer, error, long_error, message, read_message, read_operation, serve,
 };
@@ -121,7 +121,7 @@ fn connections_that_close_at_random_lose_only_their_own_operations() {
     let fields = json!({"connections": 3, "outstanding": 4});
     let mut target = open(&server, &fields).unwrap();
     let results = drive(&mut target, &[exchange(0, 0); 600]);
-    let gone = [5, -libc::ECONNRESET, -libc::EPIPE];
+    let gone = [5, -libc::ECONNRESET, -libc::EPIPE, RESPONSE_CUT];
     assert!(only(&results, &gone), "{results:?}");
     assert!(results.iter().filter(|result| **result == 5).count() > 100);
     assert!(target.describe().reconnects > 10);

@@ -7,7 +7,7 @@ use bw_load::PlanOptions;
 use bw_load::redis::{RedisSpec, RedisTarget};
 use bw_load::target::Target;
 use bw_model::EngineError;
-use bw_record::errno::redis_error;
+use bw_record::errno::{RESPONSE_CUT, redis_error};
 use network::{
     LONG, SHORT, Server, WARM_UP, answer_with_garbage, be_silent, check_limits, drive, exchange,
     never_end, only, reset, with_warm_up, write_in_pieces,
@@ -382,7 +382,7 @@ fn connections_that_close_at_random_places_lose_only_what_they_carried() {
         let fields = json!({"connections": 4, "outstanding": outstanding});
         let mut target = open(&spec(server.address, fields)).unwrap();
         let results = drive(&mut target, &[exchange(0, 0); 2000]);
-        let known = [2, -libc::ECONNRESET, -libc::EPIPE];
+        let known = [2, -libc::ECONNRESET, -libc::EPIPE, RESPONSE_CUT];
         assert!(only(&results, &known), "{results:?}");
         let good = results.iter().filter(|result| **result == 2).count();
         assert!((200..2000).contains(&good), "{good}");

@@ -6,7 +6,7 @@ use bw_load::PlanOptions;
 use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_model::{ExchangeAddress, Operation};
-use bw_record::errno::CHECK_FAILED;
+use bw_record::errno::{CHECK_FAILED, RESPONSE_CUT};
 use network::{Server, drive, exchange, write_in_pieces};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -156,7 +156,7 @@ fn an_answer_that_is_cut_off_or_garbage_is_no_failed_check() {
     for (answer, result) in [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\nword",
-            -libc::ECONNRESET,
+            RESPONSE_CUT,
         ),
         ("word word word word\r\n\r\n", -libc::EPROTO),
     ] {

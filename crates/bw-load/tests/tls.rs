@@ -7,6 +7,7 @@ use bw_load::http::HttpTarget;
 use bw_load::http::request::HttpSpec;
 use bw_load::tcp::{TcpSpec, TcpTarget};
 use bw_model::EngineError;
+use bw_record::errno::RESPONSE_CUT;
 use network::certificates::{Authority, Validity};
 use network::nginx::Nginx;
 use network::{Server, drive, exchange, look_late, reset};
@@ -258,7 +259,9 @@ fn each_bad_end_costs_the_operation_and_no_other() {
     let mut target = open_echo(&server, &trusting(&authority), 5, None).unwrap();
     let results = drive(&mut target, &[exchange(0, 100); 400]);
     let count = |wanted: i32| results.iter().filter(|&&result| result == wanted).count();
-    let (good, lost, wrong) = (count(100), count(-libc::ECONNRESET), count(-libc::EPROTO));
+    let (cut, lost) = (count(RESPONSE_CUT), count(-libc::ECONNRESET));
+    let (good, lost, wrong) = (count(100), cut + lost, count(-libc::EPROTO));
+    assert!(cut > 10, "{cut}");
     assert_eq!(good + lost + wrong, 400, "{results:?}");
     // Each connection has three good ones and a bad one.
     assert!((95..=105).contains(&(lost + wrong)), "{lost} {wrong}");

@@ -6,6 +6,7 @@
 
 use crate::{End, Outgoing, Protocol, SessionState};
 use bw_model::Operation;
+use bw_record::errno::RESPONSE_CUT;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -181,9 +182,13 @@ impl Protocol for Echo {
     }
 
     fn closed(&self, session: &mut EchoSession, ends: &mut Vec<End>) {
-        let result = i64::from(-libc::ECONNRESET);
-        let exchanges = session.exchanges.drain(..);
-        ends.extend(exchanges.map(|Exchange { slot, .. }| End { slot, result }));
+        for Exchange { slot, received, .. } in session.exchanges.drain(..) {
+            let result = match received {
+                0 => (-libc::ECONNRESET).into(),
+                _ => RESPONSE_CUT.into(),
+            };
+            ends.push(End { slot, result });
+        }
     }
 
     fn cancel(&self, _session: &mut EchoSession, _slot: u32, _out: &mut Outgoing) -> bool {

@@ -3,7 +3,7 @@
 //! An operation's `offset` selects a request and has its number ([`ExchangeAddress`]), its `size` has no meaning. Bodies
 //! are counted and dropped as they arrive, whatever their length. A status of 400 or more is an error unless the request
 //! expects it, reported as `-(10000 + status)`; a response that fails the check of its request is [`CHECK_FAILED`]; an
-//! invalid response is `-EPROTO`; one that ends too early is `-ECONNRESET`. Redirects (3xx) are answers, and are not
+//! invalid response is `-EPROTO`; one that ends too early is [`RESPONSE_CUT`]. Redirects (3xx) are answers, and are not
 //! followed.
 //!
 //! Decision: one request at a time on a connection unless the user wants more. Pipelining lets a slow response delay
@@ -23,7 +23,7 @@ use crate::http1::response::{BodyPart, ParseProgress, Response};
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Nanos, Operation};
-use bw_record::errno::HTTP_STATUS;
+use bw_record::errno::{HTTP_STATUS, RESPONSE_CUT};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -325,11 +325,16 @@ impl Protocol for Http1 {
     }
 
     fn closed(&self, session: &mut Http1Session, ends: &mut Vec<End>) {
+        let is_cut = session.response.is_begun();
         if session.response.close()
             && let Some(pending) = session.pending.pop_front()
         {
             ends.push(self.end(session, pending));
             session.end_all(RESEND, ends);
+        }
+        if is_cut && let Some(Pending { slot, .. }) = session.pending.pop_front() {
+            let result = RESPONSE_CUT.into();
+            ends.push(End { slot, result });
         }
         session.end_all(-libc::ECONNRESET, ends);
     }

@@ -168,7 +168,7 @@ impl Protocol for Http2 {
 
     fn closed(&self, session: &mut Http2Session, ends: &mut Vec<End>) {
         let streams = session.streams.drain();
-        ends.extend(streams.map(|stream| stream.end(-libc::ECONNRESET)));
+        ends.extend(streams.map(|stream| stream.end(stream.cut())));
     }
 
     fn cancel(&self, session: &mut Http2Session, slot: u32, out: &mut Outgoing) -> bool {

@@ -29,7 +29,7 @@ use crate::postgres::scram::{
 };
 use crate::{End, Outgoing, Protocol, SessionState};
 use bw_model::{ExchangeAddress, Operation};
-use bw_record::errno::of_sqlstate;
+use bw_record::errno::{RESPONSE_CUT, of_sqlstate};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::VecDeque;
 use std::fmt;
@@ -249,15 +249,16 @@ impl PostgresSession {
         ends.extend(pending.map(|Pending { slot, .. }| End { slot, result }));
     }
 
-    /// Ends the first operation with its own error, if it has one, and the others with the connection.
+    /// Ends the first operation with its own error, or the part of its answer that it has, and the others with the connection.
     fn end_with_connection(&mut self, ends: &mut Vec<End>) {
-        if let Some(Pending {
-            slot,
-            answer: Answer::Failed(result),
-            ..
-        }) = self.pending.front().copied()
+        let own = self.pending.front().and_then(|first| match first.answer {
+            Answer::Failed(result) => Some(result),
+            Answer::Rows => Some(RESPONSE_CUT),
+            Answer::Bind => None,
+        });
+        if let Some(result) = own
+            && let Some(Pending { slot, .. }) = self.pending.pop_front()
         {
-            self.pending.pop_front();
             let result = i64::from(result);
             ends.push(End { slot, result });
         }

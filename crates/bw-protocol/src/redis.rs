@@ -17,7 +17,7 @@ use crate::redis::reply::{Reply, ReplyProgress, Value};
 use crate::values::put_integer;
 use crate::{End, MeasuredPart, Outgoing, Protocol, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Nanos, Operation};
-use bw_record::errno::redis_error;
+use bw_record::errno::{RESPONSE_CUT, redis_error};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -410,9 +410,14 @@ impl Protocol for Redis {
     }
 
     fn closed(&self, session: &mut RedisSession, ends: &mut Vec<End>) {
-        let result = i64::from(-libc::ECONNRESET);
-        let pending = session.pending.drain(..);
-        ends.extend(pending.map(|Pending { slot, .. }| End { slot, result }));
+        let mut result = match session.reply.is_begun() {
+            true => RESPONSE_CUT,
+            false => -libc::ECONNRESET,
+        };
+        for Pending { slot, .. } in session.pending.drain(..) {
+            let result = std::mem::replace(&mut result, -libc::ECONNRESET).into();
+            ends.push(End { slot, result });
+        }
     }
 
     fn cancel(&self, _session: &mut RedisSession, _slot: u32, _out: &mut Outgoing) -> bool {

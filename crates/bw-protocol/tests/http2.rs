@@ -8,7 +8,7 @@ use bw_protocol::http1::Body;
 use bw_protocol::http2::{Http2, Request, Requests};
 use bw_protocol::values::ValueSpec;
 use bw_protocol::{Protocol, RESEND, SessionState, Template, Values};
-use bw_record::errno::CHECK_FAILED;
+use bw_record::errno::{CHECK_FAILED, RESPONSE_CUT};
 use connection::Connection;
 use http2_frames::*;
 use proptest::prelude::*;
@@ -232,7 +232,7 @@ fn a_length_that_the_body_does_not_have_is_an_error_of_its_operation() {
         b"\x08\x03304\x0f\x0d\x019",
     ));
     assert_eq!(connection.receive(&answer), SessionState::Ready);
-    assert_eq!(connection.results(), [(10, -libc::EPROTO), (11, 0)]);
+    assert_eq!(connection.results(), [(10, RESPONSE_CUT), (11, 0)]);
 
     let mut connection = Greeting::silent(0, true);
     connection.receive(settings(&[]));
@@ -354,6 +354,15 @@ fn streams_above_the_last_one_of_goaway_are_sent_again() {
         connection.results()[2..],
         [(11, 1), (10, -libc::ECONNRESET)]
     );
+}
+
+#[test]
+fn the_end_of_a_connection_is_that_of_its_streams_with_a_part_of_their_answers_or_none() {
+    let mut connection = Greeting::with_requests(2, 0, &[]);
+    connection.receive(frame(HEADERS, END_HEADERS, 1, b"\x88"));
+    connection.close();
+    let results = [(10, RESPONSE_CUT), (11, -libc::ECONNRESET)];
+    assert_eq!(connection.results(), results);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use bw_protocol::check::Check;
 use bw_protocol::http1::Body;
 use bw_protocol::http2::{Http2, Request, Requests};
 use bw_protocol::{Protocol, RESEND, SessionState, Template, Values};
+use bw_record::errno::RESPONSE_CUT;
 use connection::Connection;
 use counting::held_bytes;
 use http2_frames::*;
@@ -346,6 +347,7 @@ impl Trial {
                 -libc::EPROTO,
                 -libc::ECONNRESET,
                 -libc::ECONNREFUSED,
+                RESPONSE_CUT,
                 RESEND,
             ];
             let is_status = (-10_999..=-10_400).contains(&end.result);

@@ -8,7 +8,7 @@ use bw_protocol::redis::reply::{Reply, ReplyProgress, Value};
 use bw_protocol::redis::{Commands, Login, Password, Redis};
 use bw_protocol::values::ValueSpec;
 use bw_protocol::{Protocol, SessionState, Template, Values};
-use bw_record::errno::{name, redis_error};
+use bw_record::errno::{RESPONSE_CUT, name, redis_error};
 use connection::Connection;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -233,8 +233,8 @@ fn the_end_of_a_connection_ends_its_commands() {
     let mut connection = with_commands(3);
     connection.receive("+a\r\n$9\r\nxx");
     connection.close();
-    let reset = -libc::ECONNRESET;
-    assert_eq!(connection.results(), [(10, 1), (11, reset), (12, reset)]);
+    let (cut, lost) = (RESPONSE_CUT, -libc::ECONNRESET);
+    assert_eq!(connection.results(), [(10, 1), (11, cut), (12, lost)]);
 }
 
 fn login() -> Login {

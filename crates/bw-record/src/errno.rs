@@ -3,7 +3,7 @@
 //! A negative result is a negative errno, `-(10000 + status)` for an HTTP response with an error status, `-10001` to
 //! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100), `-(30000 + place)` for an error
 //! reply of Redis, where `place` is that of the reply's first word in a table, `-(1000000 + code)` for a SQLSTATE, whose
-//! five characters are digits of base 36, [`CHECK_FAILED`], or [`STREAM_CUT`] to [`STREAM_STALLED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! five characters are digits of base 36, [`CHECK_FAILED`], or [`STREAM_CUT`] to [`RESPONSE_CUT`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
 //! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
@@ -19,8 +19,15 @@ pub const STREAM_CUT: i32 = -20_001;
 pub const STREAM_ERROR: i32 = -20_002;
 /// The `result` of a stream without a content event for longer than the limit of its gaps.
 pub const STREAM_STALLED: i32 = -20_003;
+/// The `result` of an operation whose server ended the connection, or the stream, after a part of the response.
+pub const RESPONSE_CUT: i32 = -20_004;
 /// The names of these, in this order.
-const STREAM_NAMES: [&str; 3] = ["stream cut", "stream error", "stream stalled"];
+const OWN_NAMES: [&str; 4] = [
+    "stream cut",
+    "stream error",
+    "stream stalled",
+    "response cut",
+];
 
 /// Added to the number of a SQLSTATE, and negated, to give the `result` of an operation.
 const SQLSTATE: i32 = 1_000_000;
@@ -261,8 +268,8 @@ const STATUSES: usize = 1000;
 const REDIS_PLACES: usize = NAMES.len() + STATUSES;
 const OTHER: usize = REDIS_PLACES + REDIS_WORDS.len();
 const CHECK: usize = OTHER + 1;
-const STREAM_PLACES: usize = CHECK + 1;
-const PLACES: usize = STREAM_PLACES + STREAM_NAMES.len();
+const OWN_PLACES: usize = CHECK + 1;
+const PLACES: usize = OWN_PLACES + OWN_NAMES.len();
 
 /// How many different SQLSTATEs are counted, each under its name: more than the errors that a load meets. Further ones
 /// are "other".
@@ -348,8 +355,8 @@ fn place(result: i32) -> usize {
     let redis = number.wrapping_sub(REDIS as usize);
     match number {
         _ if result == CHECK_FAILED => CHECK,
-        _ if (STREAM_STALLED..=STREAM_CUT).contains(&result) => {
-            STREAM_PLACES + number - STREAM_CUT.unsigned_abs() as usize
+        _ if (RESPONSE_CUT..=STREAM_CUT).contains(&result) => {
+            OWN_PLACES + number - STREAM_CUT.unsigned_abs() as usize
         }
         _ if result < 0 && NAMES.get(number).is_some_and(|name| !name.is_empty()) => number,
         _ if result < 0 && status < STATUSES => NAMES.len() + status,
@@ -362,7 +369,7 @@ fn word(place: usize) -> String {
     match place {
         OTHER => "other".to_owned(),
         CHECK => "check-failed".to_owned(),
-        _ if place >= STREAM_PLACES => STREAM_NAMES[place - STREAM_PLACES].to_owned(),
+        _ if place >= OWN_PLACES => OWN_NAMES[place - OWN_PLACES].to_owned(),
         REDIS_PLACES => "Redis error".to_owned(),
         _ if place > REDIS_PLACES => format!("Redis {}", REDIS_WORDS[place - REDIS_PLACES]),
         _ if place >= NAMES.len() => match NFS_NAMES.get(place - NAMES.len()) {
@@ -401,7 +408,8 @@ mod tests {
         assert_eq!(name(STREAM_CUT), "stream cut");
         assert_eq!(name(STREAM_ERROR), "stream error");
         assert_eq!(name(STREAM_STALLED), "stream stalled");
-        assert_eq!(name(STREAM_STALLED - 1), "other");
+        assert_eq!(name(RESPONSE_CUT), "response cut");
+        assert_eq!(name(RESPONSE_CUT - 1), "other");
         for word in ["ERR", "WRONGTYPE", "MOVED", "LOADING", "IOERR"] {
             let result = redis_error(word.as_bytes());
             assert_eq!(name(result), format!("Redis {word}"));

@@ -29,6 +29,7 @@ use crate::target::{Awaited, Background, Reaped, SeenStream};
 use bw_model::{Kind, Nanos, Operation};
 use bw_protocol::events::Streams;
 use bw_protocol::{End, MeasuredPart, Protocol, RESEND, SessionState};
+use bw_record::errno::RESPONSE_CUT;
 use bw_record::errno::STREAM_STALLED;
 use bw_record::histogram::Histogram;
 use bw_sys::clock::monotonic_ns;
@@ -609,7 +610,10 @@ impl<P: Protocol> Pool<P> {
         if let Some(streams) = self.protocol.streams() {
             self.firsts.end(slot);
             self.gaps.end(slot);
-            if result == i64::from(-libc::ECONNRESET) && self.has_begun(slot) {
+            let is_broken = [-libc::ECONNRESET, RESPONSE_CUT]
+                .map(i64::from)
+                .contains(&result);
+            if is_broken && self.has_begun(slot) {
                 result = streams.broken(slot, result);
             }
         }

@@ -99,6 +99,12 @@ impl Response {
         self.persistent
     }
 
+    /// Returns whether a part of it has been read.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        !self.head.is_empty() || !matches!(self.place, ResponseState::Head)
+    }
+
     /// Reads the next piece; does not consume what follows a complete response.
     pub fn receive(&mut self, bytes: &[u8]) -> ParseProgress {
         self.receive_with(bytes, |_, _| ())

@@ -4,6 +4,7 @@ use super::frame::{self, Broken, FrameHead};
 use super::request::{EncodedRequest, FilledBody, Requests, Sending};
 use crate::check::Matched;
 use crate::{End, Outgoing};
+use bw_record::errno::RESPONSE_CUT;
 use std::collections::VecDeque;
 
 /// How much of bodies is put before what was put is written [bytes].
@@ -38,11 +39,21 @@ impl Stream {
         End { slot, result }
     }
 
+    /// Returns its result if the connection ends now.
+    pub(super) fn cut(&self) -> i32 {
+        match self.status {
+            0 => -libc::ECONNRESET,
+            _ => RESPONSE_CUT,
+        }
+    }
+
     /// Returns the result of a complete response.
     pub(super) fn result(&self, request: &EncodedRequest) -> i64 {
         let bodiless = request.is_head || self.status == 204 || self.status == 304;
-        if !bodiless && self.expected.is_some_and(|bytes| bytes != self.body_bytes) {
-            return (-libc::EPROTO).into();
+        match self.expected.filter(|_| !bodiless) {
+            Some(bytes) if self.body_bytes < bytes => return RESPONSE_CUT.into(),
+            Some(bytes) if self.body_bytes > bytes => return (-libc::EPROTO).into(),
+            _ => {}
         }
         let check = &request.check;
         check.result(self.status, self.body_bytes, self.matched)

@@ -394,6 +394,17 @@ fn a_connection_that_ends_ends_its_operations() {
 }
 
 #[test]
+fn an_answer_of_which_a_part_has_arrived_is_cut_with_its_connection() {
+    let mut talk = Talk::ready();
+    talk.begin(4, 0);
+    talk.begin(5, 0);
+    talk.sent();
+    talk.receive(&message(b'2', &[]));
+    talk.postgres.closed(&mut talk.session, &mut talk.ends);
+    assert_eq!(talk.ends, [end(4, RESPONSE_CUT), end(5, -libc::ECONNRESET)]);
+}
+
+#[test]
 fn what_does_not_follow_the_protocol_fails() {
     let copy = [message(b'2', b""), message(b'G', &[0; 3])].concat();
     let cases = [

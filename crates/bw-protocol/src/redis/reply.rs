@@ -117,6 +117,12 @@ impl Reply {
         }
     }
 
+    /// Returns whether a part of it has been read.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.depth > 0 || !matches!(self.state, State::Type)
+    }
+
     /// Starts anew with the next reply.
     pub fn begin(&mut self) {
         self.state = State::Type;
