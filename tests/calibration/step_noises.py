@@ -111,6 +111,14 @@ def counts(low: int, share: float) -> Noise:
     )
 
 
+def ticks(share: float) -> Noise:
+    """Three ticks of 15.6 ms, and this share four: no digit shows the clock."""
+    return Noise(
+        f"3 ticks, {share:.0%} are 4",
+        lambda rng, shape: np.log(15.6 * (3 + (rng.random(shape) < share))),
+    )
+
+
 def rounded(mean: float, sdev: float, step: float) -> Noise:
     """Normal values, rounded down to a step."""
     return Noise(
@@ -197,6 +205,8 @@ QUANTISED = (
     rounded(30.5, 0.6, 1),
     rounded(12.6, 0.5, 1),
     rounded(47, 3, 10),
+    *(ticks(share) for share in (0.03, 0.1, 0.2, 0.5)),
+    rounded(50, 5, 15.6),
 )
 HEAVY = (
     Noise("Pareto 2.5", lambda rng, shape: np.log1p(rng.pareto(2.5, shape))),

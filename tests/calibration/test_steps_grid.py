@@ -40,6 +40,7 @@ CHOSEN = (
     MODES[29],
     QUANTISED[1],
     QUANTISED[2],
+    QUANTISED[11],
     HEAVY[0],
     HEAVY[4],
     PERIODIC[0],

@@ -435,3 +435,62 @@ def test_a_look_sees_a_step_of_whole_numbers_that_hardly_vary(size: float) -> No
     states = [one.state for one in watched(np.log(values))]
     assert "differs" in states[60:66]
     assert set(states[71:]) == {"same"}
+
+
+def of_runs(*runs: tuple[int, float]) -> npt.NDArray[np.float64]:
+    """Return values in which each of these stays for so many."""
+    return np.repeat([value for _, value in runs], [count for count, _ in runs])
+
+
+@pytest.mark.parametrize("logarithms", [False, True])
+@pytest.mark.parametrize(
+    ("values", "steps"),
+    [
+        (of_runs((5, 1000.0), (7, 1100.0)), [5]),
+        (of_runs((10, 10.0), (12, 12.0)), [10]),
+        (of_runs((20, 1000.0), (4, 1100.0)), [20]),
+        (of_runs((10, 1000.0), (3, 1100.0)), [10]),
+        (of_runs((9, 1000.0), (6, 1100.0), (6, 1200.0)), [9, 15]),
+        (of_runs((9, 1000.0), (6, 1100.0), (6, 1300.0)), [9, 15]),
+        (of_runs((20, 15.6), (20, 31.2)), [20]),
+        (1000 + np.arange(20) % 2 + of_runs((10, 0.0), (10, 100.0)), [10]),
+        (of_runs((10, 1000.0), (2, 1100.0)), []),
+        (15.6 * np.array([3, 3, 4, 3, 3, 4, 4, 3, 3, 4, 3, 3, 3, 4, 4, 4]), []),
+        (15.6 * np.array([3, 3, 3, 3, 3, 4, 3, 3, 3, 3, 3, 3, 4, 4, 3, 4]), []),
+    ],
+)
+def test_a_change_that_stays_is_a_step_and_no_tick(
+    values: npt.NDArray[np.float64], steps: list[int], logarithms: bool
+) -> None:
+    series = np.log(values) if logarithms else values
+    assert [step.index for step in find_steps(series, logarithms=logarithms).steps] == steps
+
+
+def test_the_size_of_a_step_between_equal_values_is_known_to_their_last_decimal() -> None:
+    (step,) = find_steps(of_runs((5, 1000.0), (7, 1100.0))).steps
+    assert step.change == 100
+    assert 0.1 < step.change - step.low < 1
+
+
+@pytest.mark.parametrize(("new", "states"), [(1, {"same"}), (2, {"same", "unclear"})])
+def test_one_or_two_values_after_equal_ones_are_no_new_level_yet(
+    new: int, states: set[str]
+) -> None:
+    values = np.log(of_runs((20, 1000.0), (new, 1100.0)))
+    verdict = newest_differs(values, logarithms=True)
+    assert verdict.state in states
+    if verdict.state == "same":
+        (compared,) = newest_comparisons([values], [verdict], logarithms=True)
+        assert compared is not None
+        assert compared.is_beyond
+    after = np.log(of_runs((20, 1000.0), (3, 1100.0)))
+    assert newest_differs(after, logarithms=True).state == "differs"
+
+
+@pytest.mark.parametrize(("old", "new"), [(5, 7), (6, 8), (9, 4), (12, 8)])
+def test_a_short_new_level_after_a_shorter_one_is_clear(old: int, new: int) -> None:
+    values = noise(old + new, 0.01) + of_runs((old, 0.0), (new, 0.3))
+    (verdict,) = newest_verdicts([values])
+    (compared,) = newest_comparisons([values], [verdict])
+    assert compared is not None
+    assert compared.p < 0.01

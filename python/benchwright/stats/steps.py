@@ -14,7 +14,7 @@ from benchwright.core.numeric import np, npt
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, IntArray, SampleValues
 from benchwright.stats.intervals import t_quantile
-from benchwright.stats.sample import Moments, moments, resolution, two_modes
+from benchwright.stats.sample import Moments, last_decimal, moments, resolution, two_modes
 
 # Purpose: a history of runs has steps (a commit made the program slower), spikes (one disturbed
 # run) and neighbours that resemble each other (a machine that is slow for a week). Only the first
@@ -431,11 +431,33 @@ class _Errors(msgspec.Struct, frozen=True):
 
 
 def _grid(data: FloatArray, *, logarithms: bool) -> float:
-    """Return the resolution of values, shape `(n,)`, at their median; 0 where they hardly repeat."""
-    if not logarithms:
-        return resolution(data)
+    """Return the resolution of values in order, shape `(n,)`, at their median; 0 where they hardly
+    repeat.
+
+    A clock rounds a value that hardly varies now up and now down. Values that change and stay so
+    show how far they went, and nothing of a clock: their resolution is their last decimal.
+    """
     with np.errstate(over="ignore"):
-        return resolution(np.exp(data - np.median(data)))
+        values = np.exp(data) if logarithms else data
+        unit = max(float(np.median(values)), _SMALLEST) if logarithms else 1.0
+    step = resolution(values)
+    if step and _only_lasts(data):
+        step = min(step, last_decimal(values.tolist()))
+    return step / unit
+
+
+def _only_lasts(data: FloatArray) -> bool:
+    """Return whether each value stays, for at least `_LASTS` values."""
+    halves = data / 2
+    apart = np.abs(np.diff(halves)) > 1e-12 * np.abs(halves).max()
+    starts = 1 + np.flatnonzero(apart)
+    return bool(np.diff(starts, prepend=0, append=data.size).min() >= _LASTS)
+
+
+_LASTS = 3
+"""So many equal values in a row are a level. Of series of 12 independent values with two results,
+at most 1 % then have a step (tests/calibration/test_steps_grid.py)."""
+_SMALLEST = 1e-300
 
 
 def _scaled(data: FloatArray) -> tuple[FloatArray, float]:
@@ -1087,9 +1109,10 @@ def _looks_at(
     spans: Mapping[int, tuple[int, int, int]],
     *,
     logarithms: bool,
+    most_new: int = 0,
 ) -> Iterator[tuple[int, LevelVerdict]]:
     """Yield the look at each of some series, given the end, the start of its level and that of the
-    level before."""
+    level before. `most_new` as in `_look`."""
     alike: dict[int, list[int]] = {}
     for at, (end, start, before) in spans.items():
         n = end - start
@@ -1112,7 +1135,7 @@ def _looks_at(
                     ]
                 )
                 own = own if np.isfinite(own).any() else None
-            seen = _look(table, own, logarithms=logarithms)
+            seen = _look(table, own, logarithms=logarithms, most_new=most_new)
             for at, row in zip(places, seen.rows(), strict=True):
                 end, start, before = spans[at]
                 yield at, _verdict(*row, start, before, data[at][:end])
@@ -1171,8 +1194,11 @@ def _verdict(
     return LevelVerdict("unclear", start, since, level, change, gain, limit, before)
 
 
-def _look(table: FloatArray, errors: FloatArray | None, *, logarithms: bool) -> _Look:
-    """Return the best step among the last values of each row, shape `(series, n)`."""
+def _look(
+    table: FloatArray, errors: FloatArray | None, *, logarithms: bool, most_new: int = 0
+) -> _Look:
+    """Return the best step among the last values of each row, shape `(series, n)`: at most half of
+    them, or `most_new` if that is more."""
     n = table.shape[1]
     ordered = np.sort(table, axis=1)
     middle = _middles(ordered)
@@ -1181,9 +1207,9 @@ def _look(table: FloatArray, errors: FloatArray | None, *, logarithms: bool) -> 
     scale = _row_spreads(x, earlier=n - MIN_VALUES)
     tiny = 1e-12 * np.abs(ordered[:, [0, -1]]).max(axis=1, keepdims=True)
     x, floor = _limited_rows(x, scale, tiny, errors)
-    rounding = _row_grids(ordered, middle, logarithms=logarithms)
+    rounding = _row_grids(table, ordered, logarithms=logarithms)
     x -= x.mean(axis=1, keepdims=True)
-    most = min(_TAIL_LOOK, n // 2)
+    most = min(_TAIL_LOOK, max(n // 2, min(most_new, n - MIN_SEGMENT)))
     tails = np.arange(MIN_SEGMENT, most + 1)
     back = x[:, ::-1][:, : most + 1]
     right = np.cumsum(back[:, :most], axis=1)[:, 1:]
@@ -1234,14 +1260,14 @@ _BACK = 3
 """An excursion is over after so many values that are back."""
 
 
-def _row_grids(ordered: FloatArray, middle: FloatArray, *, logarithms: bool) -> FloatArray:
-    """Return the variance of rounding of each row in ascending order, shape `(series, 1)`; 0 where
-    values hardly repeat."""
-    found = np.zeros_like(middle)
+def _row_grids(table: FloatArray, ordered: FloatArray, *, logarithms: bool) -> FloatArray:
+    """Return the variance of rounding of each row, shape `(series, 1)`, also given in ascending
+    order; 0 where values hardly repeat."""
+    found = np.zeros((len(table), 1))
     different = 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
     rough = (different > 1) & (2 * different <= ordered.shape[1])
     for row in np.flatnonzero(rough):
-        step = _grid(ordered[row], logarithms=logarithms)
+        step = _grid(table[row], logarithms=logarithms)
         found[row] = step * step / 12
     return found
 
@@ -1355,7 +1381,7 @@ def newest_comparisons(
         spans.setdefault(end - max(begin, end - WINDOW), []).append((at, end))
     short = [at for at in changed if verdicts[at].state == "short"]
     again = {at: (data[at].size, verdicts[at].before, 0) for at in short}
-    looks = _looks_at(data, errors, again, logarithms=logarithms)
+    looks = _looks_at(data, errors, again, logarithms=logarithms, most_new=MIN_VALUES)
     p = {at: verdict.p for at, verdict in looks}
     found: list[NewestComparison | None] = [None] * len(data)
     for n, alike in spans.items():

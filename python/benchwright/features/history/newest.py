@@ -462,6 +462,8 @@ def _no_step(ratio: Estimate, compared: NewestComparison) -> tuple[NewestVerdict
         else f"farther from its level than each {others}"
     )
     why = f"the newest run is {change_and_interval(ratio)}, {how_far}"
+    if not compared.old.sdev and not as_far:
+        why += "; runs that are all equal show no noise, so the interval has none"
     if before >= _ENOUGH_RUNS and as_far >= _ORDINARY * before:
         return "no difference", why
     return "undecided", why
