@@ -249,7 +249,7 @@ impl WorkerRecord {
     pub(crate) fn with_streams(mut self, limits: Option<Vec<StreamLimit>>) -> Self {
         let Some(limits) = limits else { return self };
         let judged = !limits.is_empty();
-        *self.interval = Interval::new(0).with_streams(judged);
+        *self.interval = Interval::new(0).with_streams(Some(judged));
         let mut record = StreamRecord::new(judged);
         record.touch();
         self.streams = Some(Box::new(JudgedStreams { record, limits }));
@@ -548,20 +548,14 @@ impl WorkerRecord {
                 used.reset(index);
                 used
             }
-            None => Box::new(self.empty_interval(index)),
+            None => {
+                let judged = self.streams.as_ref().map(|one| !one.limits.is_empty());
+                Box::new(Interval::new(index).with_streams(judged))
+            }
         };
         let full = std::mem::replace(&mut self.interval, next);
         self.backlog.push_back(full);
         self.hand_over();
-    }
-
-    /// Returns an empty interval.
-    pub(crate) fn empty_interval(&self, index: u64) -> Interval {
-        let interval = Interval::new(index);
-        match &self.streams {
-            Some(streams) => interval.with_streams(!streams.limits.is_empty()),
-            None => interval,
-        }
     }
 
     /// Hands finished intervals over in order, as far as there is room.
@@ -716,6 +710,8 @@ mod tests {
     use super::*;
     use crate::channels::exchange;
     use bw_model::Operation;
+    use bw_protocol::events::StreamOutcome;
+    use bw_record::streams::StreamTime;
 
     #[test]
     fn an_hour_in_which_the_worker_did_not_run_costs_one_interval() {
@@ -755,7 +751,12 @@ mod tests {
         let (intervals, _stream) = exchange(8, Vec::new());
         let (rows, _blocks) = exchange(8, Vec::new());
         let labels = Labels::new(&[vec!["get".to_owned()]]).map(Arc::new);
+        let limit = StreamLimit {
+            of: StreamTime::First,
+            limit_ns: Nanos(1),
+        };
         let mut record = WorkerRecord::new(0, Nanos::ZERO, intervals, Some(rows))
+            .with_streams(Some(vec![limit]))
             .expecting([Kind::Exchange], 0)
             .with_labels(labels);
         let before = faults();
@@ -785,6 +786,19 @@ mod tests {
                 ended,
                 if number % 5 == 0 { -5 } else { 512 },
             );
+            let seen = SeenStream {
+                outcome: StreamOutcome {
+                    first_event_ns: Some(1),
+                    first_ns: Some(1),
+                    first_visible_ns: Some(number),
+                    last_ns: Some(number),
+                    largest_gap_ns: Some(number),
+                    tokens: Some(2),
+                    ..StreamOutcome::default()
+                },
+                now_ns: number,
+            };
+            record.stream(&flight, ended, ended, 512, &seen);
         }
         let during = faults() - before;
         assert!(during < 10, "{during} page faults");

@@ -173,11 +173,8 @@ impl RunContext {
     ) -> WorkerRecord {
         let limits = request.stream_limits();
         channels.intervals.stock((0..SPARE_INTERVALS).map(|_| {
-            let interval = Interval::new(0);
-            let mut interval = Box::new(match &limits {
-                Some(limits) => interval.with_streams(!limits.is_empty()),
-                None => interval,
-            });
+            let judged = limits.as_ref().map(|limits| !limits.is_empty());
+            let mut interval = Box::new(Interval::new(0).with_streams(judged));
             interval.touch();
             interval
         }));

@@ -74,11 +74,11 @@ impl Interval {
         }
     }
 
-    /// Allocates the memory for streams; `judged`: they have limits.
+    /// Allocates the memory for streams, with whether they have limits; None: no target has streams.
     #[must_use]
-    pub fn with_streams(self, judged: bool) -> Self {
+    pub fn with_streams(self, judged: Option<bool>) -> Self {
         Self {
-            streams: Some(IntervalStreams::new(judged)),
+            streams: judged.map(IntervalStreams::new),
             ..self
         }
     }
@@ -239,10 +239,10 @@ mod tests {
         used.in_flight = 9;
         used.reset(5);
         assert_eq!(used, Interval::new(5));
-        let mut used = filled(4, &[1, 2, 7]).with_streams(true);
+        let mut used = filled(4, &[1, 2, 7]).with_streams(Some(true));
         used.complete_stream(Some(5), 3, Some(true));
         used.reset(5);
-        assert_eq!(used, Interval::new(5).with_streams(true));
+        assert_eq!(used, Interval::new(5).with_streams(Some(true)));
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         let plain = filled(0, &[10]);
         let summary = plain.summary(Nanos(0), Nanos(100));
         assert_eq!((summary.tokens, summary.good), (None, None));
-        let mut streams = filled(0, &[10, 20, 70]).with_streams(true);
+        let mut streams = filled(0, &[10, 20, 70]).with_streams(Some(true));
         streams.complete_stream(Some(5), 3, Some(true));
         streams.complete_stream(Some(9), 0, Some(false));
         streams.complete_stream(None, 0, Some(false));
