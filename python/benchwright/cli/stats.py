@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # `--predicate`, only `--json` prints output; the exit status is 0 if the predicate is true for
 # every quantity, else 1.
 # Decision: transformations are steps in the order given, so that each can use the results of
-# earlier ones (--select can read a derived column). stats_transform.py applies them.
+# earlier ones (--select can read a derived column). results/transform.py applies them.
 # Source: Auto-pilot paper, section 3.3.
 
 _STEPS_NOTE = (

@@ -22,7 +22,7 @@ from benchwright.suite.comparison import ComparisonRequest
 
 # -- The commands of `bw history` --------------------------------------------------------
 #
-# history_options.py declares the options; history_run.py runs the commands. `bw history PATH` is
+# options.py declares the options; run.py runs the commands. `bw history PATH` is
 # `bw history show PATH`, because that is what a person means by it.
 
 _COMMANDS = """\

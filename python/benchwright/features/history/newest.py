@@ -2,7 +2,7 @@
 
 Decision: an answer depends on where the last two levels of a series begin, on its last values and
 on nothing else, so a history file that knows the first answers for the newest run without the steps
-of the whole series (history_levels.py). `bw history` and `bw history add --gate` make their answers
+of the whole series (levels.py). `bw history` and `bw history add --gate` make their answers
 here.
 """
 

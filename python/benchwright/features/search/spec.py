@@ -181,7 +181,7 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     restart: Literal["trial", "sample"] = "sample"
     """How long a server runs: for one trial, or for all trials of a sample."""
     cpus: tuple[int, ...] | None = None
-    """None: all CPUs except those of the generator (cpus.py)."""
+    """None: all CPUs except those of the generator (server/host.py)."""
     environment: tuple[tuple[str, Template], ...] = ()
     directory: Template | None = None
     """Working directory; None: the spec's directory."""
