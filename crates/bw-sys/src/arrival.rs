@@ -10,18 +10,33 @@ use crate::clock::realtime_ns;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// TCP_INQ of linux/tcp.h, also the type of its message.
+const TCP_INQ: libc::c_int = 36;
+
 /// Lets the kernel stamp what arrives on a socket.
 ///
 /// # Errors
 /// As setsockopt(2).
 pub fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
+}
+
+/// Lets each read from a socket of TCP say how much is left.
+///
+/// # Errors
+/// As setsockopt(2): the socket is none of TCP.
+pub fn count_left(socket: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(socket, libc::IPPROTO_TCP, TCP_INQ)
+}
+
+fn switch_on(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the value lives through the call and has the given length.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
+            level,
+            option,
             (&raw const on).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
@@ -36,9 +51,11 @@ pub struct Received {
     pub length: usize,
     /// How long before the end of the call the last of them had arrived [ns]; None: there is no stamp.
     pub unseen_ns: Option<u64>,
+    /// Whether the kernel said that nothing is left, no end of the stream either.
+    pub is_all: bool,
 }
 
-/// Room for one stamp and the head of its message, aligned as the kernel wants it.
+/// Room for a stamp and a number, with the heads of their messages, aligned as the kernel wants it.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -65,14 +82,18 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received
     if length < 0 {
         return Err(io::Error::last_os_error());
     }
+    let (stamp, left) = notes(&message);
     Ok(Received {
         length: length.unsigned_abs(),
-        unseen_ns: stamp_ns(&message).map(|stamp| realtime_ns().saturating_sub(stamp)),
+        unseen_ns: stamp.map(|stamp| realtime_ns().saturating_sub(stamp)),
+        is_all: left == Some(0),
     })
 }
 
-/// Returns the stamp of a message that was received, CLOCK_REALTIME [ns]; None if it has none.
-fn stamp_ns(message: &libc::msghdr) -> Option<u64> {
+/// Returns the stamp of a message that was received, CLOCK_REALTIME [ns], and how much is left behind it; None if it has
+/// none.
+fn notes(message: &libc::msghdr) -> (Option<u64>, Option<i32>) {
+    let (mut stamp_ns, mut left) = (None, None);
     // SAFETY: the kernel has filled the control buffer, which the message still points to, up to the length in it;
     // the macros stay within that length. A stamp of this type is a timespec, which need not be aligned there.
     unsafe {
@@ -83,14 +104,16 @@ fn stamp_ns(message: &libc::msghdr) -> Option<u64> {
                 let stamp: libc::timespec = libc::CMSG_DATA(head)
                     .cast::<libc::timespec>()
                     .read_unaligned();
-                return Some(
-                    stamp.tv_sec.unsigned_abs() * 1_000_000_000 + stamp.tv_nsec.unsigned_abs(),
-                );
+                let seconds = stamp.tv_sec.unsigned_abs();
+                stamp_ns = Some(seconds * 1_000_000_000 + stamp.tv_nsec.unsigned_abs());
+            }
+            if (*head).cmsg_level == libc::IPPROTO_TCP && (*head).cmsg_type == TCP_INQ {
+                left = Some(libc::CMSG_DATA(head).cast::<i32>().read_unaligned());
             }
             head = libc::CMSG_NXTHDR(message, head);
         }
     }
-    None
+    (stamp_ns, left)
 }
 
 #[cfg(test)]
@@ -131,6 +154,21 @@ mod tests {
     }
 
     #[test]
+    fn a_read_says_whether_it_has_left_bytes_or_the_end() {
+        let (near, mut far) = pair();
+        count_left(near.as_fd()).unwrap();
+        far.write_all(b"answer").unwrap();
+        let read = |length| {
+            let received = receive(near.as_fd(), &mut [0; 16][..length]).unwrap();
+            (received.length, received.is_all)
+        };
+        assert_eq!([read(4), read(16)], [(4, false), (2, true)]);
+        far.write_all(b"last").unwrap();
+        far.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(read(16), (4, false));
+    }
+
+    #[test]
     fn without_a_stamp_it_reads_all_the_same() {
         let (near, mut far) = pair();
         far.write_all(b"x").unwrap();
@@ -138,6 +176,7 @@ mod tests {
         let expected = Received {
             length: 1,
             unseen_ns: None,
+            is_all: false,
         };
         assert_eq!(receive(near.as_fd(), &mut buffer).unwrap(), expected);
         let (near, mut far) = UnixStream::pair().unwrap();

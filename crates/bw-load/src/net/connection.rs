@@ -187,6 +187,8 @@ pub(crate) struct Connection<S> {
     pub carried: SlotList,
     /// The last look for ready sockets before something happened on it.
     pub seen: u64,
+    /// When a read had left nothing [ns]; 0: the last one may have.
+    pub emptied_ns: u64,
     /// How many operations have begun since it was established.
     pub begun: u64,
     /// When the connect, or after it the handshake, began.
@@ -216,6 +218,7 @@ impl<S> Connection<S> {
             unsent: false,
             carried: SlotList::default(),
             seen: 0,
+            emptied_ns: 0,
             begun: 0,
             since_ns: 0,
             shook_hands: false,

@@ -172,7 +172,10 @@ impl<S> Connections<S> {
     /// The negative errno of a connection that failed.
     pub(crate) fn read(&mut self, index: u32) -> Result<Option<usize>, i32> {
         self.all[index as usize].seen = self.looks;
-        let length = self.all[index as usize].read(&mut self.buffer)?;
+        let connection = &mut self.all[index as usize];
+        let length = connection.read(&mut self.buffer)?;
+        let is_empty = connection.transport().is_some_and(Transport::is_empty);
+        connection.emptied_ns = if is_empty { monotonic_ns() } else { 0 };
         self.traffic.received_bytes += length.unwrap_or(0) as u64;
         Ok(length)
     }
@@ -229,14 +232,17 @@ impl<S> Connections<S> {
         Ok(())
     }
 
-    /// Returns whether nothing had arrived on an idle connection just now: a look after its last read has not found it.
+    /// Returns whether nothing had arrived on an idle connection just now: its last read has left nothing, no end either, or a
+    /// look after it has found nothing.
     pub(crate) fn is_quiet(&self, index: u32) -> bool {
         let connection = &self.all[index as usize];
         // What was found and not served may be its, and so may what a full buffer left out.
         let is_known = self.again.is_empty() && self.epoll.ready() == 0 && !self.epoll.was_full();
-        is_known
-            && connection.seen < self.looks
-            && monotonic_ns().saturating_sub(self.looked_ns) < QUIET_NS
+        let mut quiet_ns = connection.emptied_ns;
+        if is_known && connection.seen < self.looks {
+            quiet_ns = quiet_ns.max(self.looked_ns);
+        }
+        quiet_ns > 0 && monotonic_ns().saturating_sub(quiet_ns) < QUIET_NS
     }
 
     /// Returns what has happened to the next connection that was found.
@@ -445,7 +451,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_connection_is_quiet_only_if_a_look_after_its_last_read_found_nothing() {
+    fn a_connection_is_quiet_only_if_its_last_read_or_a_look_after_it_has_left_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let endpoint = Endpoint::resolve("127.0.0.1", port).unwrap();
@@ -464,14 +470,21 @@ mod tests {
         connections.looked_ns = 0;
         assert!(!connections.is_quiet(0));
 
-        far.write_all(b"x").unwrap();
+        far.write_all(b"xy").unwrap();
         while connections.epoll.ready() == 0 {
             connections.look().unwrap();
         }
         assert!(!is_quiet(&mut connections));
         assert!(matches!(connections.next(), Some(Event::Ready(0, _))));
         assert!(!is_quiet(&mut connections));
+        connections.buffer = vec![0; 1].into_boxed_slice();
         assert_eq!(connections.read(0), Ok(Some(1)));
+        assert!(!is_quiet(&mut connections));
+        assert_eq!(connections.read(0), Ok(Some(1)));
+        assert!(connections[0].emptied_ns > 0);
+        connections[0].emptied_ns = u64::MAX;
+        assert!(is_quiet(&mut connections));
+        connections[0].emptied_ns = 1;
         assert!(!is_quiet(&mut connections));
         connections.look().unwrap();
         assert!(is_quiet(&mut connections));

@@ -21,6 +21,7 @@ pub(crate) struct StampedSocket {
     socket: Socket,
     /// None: there is no stamp.
     unseen: Option<Nanos>,
+    is_empty: bool,
     /// Whether it has read since the last [`Transport::arrival`].
     has_read: bool,
     /// The last arrival that was asked for [ns].
@@ -31,9 +32,12 @@ impl StampedSocket {
     fn new(socket: Socket) -> Self {
         // Without stamps everything counts as read at once.
         let _ = arrival::stamp_arrivals(socket.as_fd());
+        // Nor does another socket than one of TCP say what is left.
+        let _ = arrival::count_left(socket.as_fd());
         Self {
             socket,
             unseen: None,
+            is_empty: false,
             has_read: false,
             arrived_ns: 0,
         }
@@ -50,6 +54,7 @@ impl Read for StampedSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let received = arrival::receive(self.socket.as_fd(), buffer)?;
         self.unseen = received.unseen_ns.map(Nanos);
+        self.is_empty = received.is_all;
         self.has_read = true;
         Ok(received.length)
     }
@@ -93,6 +98,14 @@ impl Transport {
         match self {
             Self::Plain(plain) => &plain.socket,
             Self::Tls(stream) => &stream.socket().socket,
+        }
+    }
+
+    /// Returns whether the last read of the socket has left nothing, no end of the stream either.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Plain(plain) => plain.is_empty,
+            Self::Tls(stream) => stream.socket().is_empty,
         }
     }
 
