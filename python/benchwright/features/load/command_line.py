@@ -50,7 +50,7 @@ def add_options_of_load(parser: argparse.ArgumentParser, helps: Mapping[str, str
     # For --study: the programs of the server. A loopback target's are found by its port.
     add_options(parser, ServerOptions, "target")
     add_options(parser, LoadOptions, helps=helps)
-    add_options(parser, GoodOptions, RESULT)
+    add_options(parser, GoodOptions)
     add_options(parser, LimitOptions, RESULT)
     add_options(parser, OutputOptions, RESULT)
     add_options(parser, LiveOptions, RESULT)

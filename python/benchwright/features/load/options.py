@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _bare = partial(Option, group="without a WORKLOAD")
 _target = partial(Option, group="target", key=True)
+_stream = partial(Option, group="answers as events, language models", key=True)
 _run = partial(Option, group="how it is run", key=True)
 _TRACE = "the trace"
 _trace = partial(Option, group=_TRACE, key=True)
@@ -261,7 +262,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     events: Annotated[
         Text,
-        _target(
+        _stream(
             "read the answers of an HTTP server as events, which arrive one by one: Server-Sent "
             "Events, lines, or chunks of the transfer",
             "sse|lines|chunks",
@@ -272,17 +273,17 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     end_mark: Annotated[
         Text,
-        _target(
+        _stream(
             "data of the event that ends a stream; a stream without it fails as cut",
             "TEXT",
             words.end_mark,
             "end_mark",
-            default="none: a stream ends with its answer",
+            default="none: a stream ends with its answer; with --llm that of the API",
         ),
     ] = None
     first_timeout: Annotated[
         Text,
-        _target(
+        _stream(
             "time limit of the first event of a stream, from the start of its operation",
             "5s",
             words.some_ns,
@@ -292,7 +293,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     gap_timeout: Annotated[
         Text,
-        _target(
+        _stream(
             "time limit from one event of a stream to the next",
             "1s",
             words.some_ns,
@@ -302,7 +303,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     llm: Annotated[
         Text,
-        _target(
+        _stream(
             "requests to a language model: the OpenAI API's chat, completions or responses, whose "
             "answers are read as events",
             "|".join(r.MEANINGS),
@@ -311,11 +312,11 @@ class TargetOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     model: Annotated[
-        Text, _target("name of the model of --llm", "NAME", words.model_name, "model")
+        Text, _stream("name of the model of --llm", "NAME", words.model_name, "model")
     ] = None
     prompt_words: Annotated[
         Text,
-        _target(
+        _stream(
             "words of each prompt of --llm, or a distribution; how many tokens they are, the "
             "server reports",
             "512",
@@ -326,7 +327,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     output_tokens: Annotated[
         Text,
-        _target(
+        _stream(
             "most tokens of each answer of --llm, or a distribution",
             "128",
             words.count_distribution,
@@ -336,7 +337,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     shared_prefix: Annotated[
         Text,
-        _target(
+        _stream(
             "words that all prompts of --llm begin with; without it each begins with others, so "
             "that no server has it in its cache",
             "N",
@@ -347,7 +348,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     ] = None
     ignore_eos: Annotated[
         bool,
-        _target(
+        _stream(
             "ask the server of --llm for as many tokens as --output-tokens says, where it can do so",
             field="ignore_eos",
         ),
@@ -694,7 +695,7 @@ class GoodOptions(msgspec.Struct, frozen=True):
             "'tpot < 50ms'; repeatable",
             "LIMIT",
             _good,
-            group="result",
+            group="answers as events, language models",
             no_default="it is for answers that are read as events",
         ),
     ] = ()
