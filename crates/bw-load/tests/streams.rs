@@ -301,8 +301,8 @@ fn several_targets_have_their_own_streams() {
     }
 }
 
-/// Answers each request of HTTP/2 with these parts as DATA frames, [`APART`] of each other, and without an end if the last
-/// one is empty; the streams of a connection one after the other.
+/// Answers each request of HTTP/2 with these parts as DATA frames, [`APART`] of each other; `reset` resets its stream, an
+/// empty last part leaves it without an end. The streams of a connection are answered one after the other.
 fn answering_two(parts: &'static [&'static str]) -> Server {
     Server::start(move |_, mut stream| {
         stream.set_nodelay(true).unwrap();
@@ -315,7 +315,10 @@ fn answering_two(parts: &'static [&'static str]) -> Server {
             let mut frames = vec![frame(HEADERS, END_HEADERS, request.stream, OK)];
             for (place, part) in parts.iter().enumerate() {
                 let last = place + 1 == parts.len() && !part.is_empty();
-                frames.push(frame(DATA, u8::from(last), request.stream, part.as_bytes()));
+                frames.push(match *part {
+                    "reset" => rst_stream(request.stream, 2),
+                    part => frame(DATA, u8::from(last), request.stream, part.as_bytes()),
+                });
             }
             for frame in frames {
                 thread::sleep(APART);
@@ -340,6 +343,22 @@ fn streams_of_http_2_have_the_same_figures() {
     let apart = APART.as_nanos() as u64;
     assert!(number(&streams["first_service_ns"]["min"]) >= 2 * apart);
     assert!(number(&streams["last_ns"]["min"]) >= 3 * apart);
+}
+
+#[test]
+fn a_stream_of_http_2_that_is_reset_is_cut_once_it_has_begun() {
+    for (parts, error) in [
+        (&["a\n", "reset"][..], "stream cut"),
+        (&["reset"], "ECONNRESET"),
+    ] {
+        let mut target = target(&answering_two(parts), &lines(Some("end")));
+        target["http"] = json!("2");
+        let result = load(&target, &[users(2)], json!({}));
+        let count = number(&result["streams"]["operations"]);
+        assert!(count > 0);
+        assert_eq!(result["kinds"]["all"]["errors"], json!({error: count}));
+        assert_eq!(result["target"]["reconnects"], 0);
+    }
 }
 
 #[test]
