@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine limiters peak-real peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine bench-streams limiters peak-real peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -105,7 +105,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 	$(BIN)/python tests/sim/peak_ends.py --policies monotone
 
 # Each has a target of its own.
-LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py
+LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py benches/streams.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -114,6 +114,9 @@ bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, those that are installed, and beside another build of it (BEFORE=PATH); half an hour, on a quiet machine
 	@scripts/packages.sh fio:fio wrk:wrk nginx:nginx-light redis-server:redis-server time:time
 	@set -e; PATH="$$(scripts/generators.sh):$$PATH"; before="$${BEFORE:+--before $$BEFORE}"; for file in engine_speed engine_timing "http_speed $$before" nfs_speed "engine_limits $$before"; do echo "== $$file"; set -- $$file; $(BIN)/python "benches/$$1.py" "$${@:2}"; done
+
+bench-streams: setup ## the times of streams beside AIPerf and guidellm, against the stamps of a server of ours, into target/streams; goes on where it was stopped; two hours, on a quiet machine
+	$(BIN)/python benches/streams.py --out target/streams
 
 limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine
 	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20
