@@ -10,15 +10,14 @@
 mod grpc;
 mod lines;
 mod meaning;
-mod recorder;
+mod sink;
 mod sse;
-
-pub use recorder::{StreamLimits, Streams};
 
 use grpc::Grpc;
 use lines::Lines;
 use meaning::{EventKind, Name, Scanner};
 use serde::Deserialize;
+use sink::EventSink;
 use sse::Sse;
 
 /// How events are delimited.
@@ -233,18 +232,6 @@ impl Event {
         self.kind.clear();
         self.scanner.begin();
     }
-}
-
-/// Takes the events of a framer.
-trait EventSink {
-    /// Takes more of the event's data; a call makes it an event, however few they are.
-    fn data(&mut self, part: &[u8]);
-    /// Begins the event's type, in place of one that it has.
-    fn begin_kind(&mut self);
-    /// Takes more of the event's type.
-    fn kind(&mut self, part: &[u8]);
-    /// Ends the event; without data there was none.
-    fn end(&mut self);
 }
 
 /// A stream in the step of reading a piece.

@@ -2,7 +2,7 @@
 
 use crate::MeasuredPart;
 use crate::check::{FIRST_ERROR, StatusClasses};
-use crate::events::Streams;
+use crate::streams::Streams;
 use bw_model::{Nanos, Operation};
 use std::sync::Arc;
 

@@ -17,9 +17,9 @@ mod chunked;
 pub mod response;
 
 use crate::check::{Check, FIRST_ERROR, Matched};
-use crate::events::Streams;
 use crate::exchanges::Exchanges;
 use crate::http1::response::{BodyPart, ParseProgress, Response};
+use crate::streams::Streams;
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
 use bw_model::{ExchangeAddress, Nanos, Operation};

@@ -31,11 +31,11 @@ pub use crate::http2::request::{Request, Requests};
 pub use crate::http2::session::Http2Session;
 
 use crate::check::Matched;
-use crate::events::Streams;
 use crate::exchanges::Exchanges;
 use crate::http2::frame::{BLOCK_BYTES, Broken, WINDOW, put_frame, put_reset, put_window_update};
 use crate::http2::request::{Sending, put_block};
 use crate::http2::stream::Stream;
+use crate::streams::Streams;
 use crate::{End, Outgoing, Protocol, SessionState};
 use bw_model::{ExchangeAddress, Nanos, Operation};
 use std::sync::Arc;

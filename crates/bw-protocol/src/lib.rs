@@ -17,6 +17,7 @@ mod measured;
 mod outgoing;
 pub mod postgres;
 pub mod redis;
+pub mod streams;
 pub mod template;
 pub mod values;
 
@@ -25,7 +26,7 @@ pub use crate::outgoing::Outgoing;
 pub use crate::template::{Sink, Template};
 pub use crate::values::Values;
 
-use crate::events::Streams;
+use crate::streams::Streams;
 use bw_model::{Nanos, Operation};
 
 /// The result of an operation on a connection.

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bw_protocol::events::{EventFormat, EventSpec, Meaning, StreamLimits, StreamOutcome, Streams};
+use bw_protocol::events::{EventFormat, EventSpec, Meaning, StreamOutcome};
 use bw_protocol::http1::{self, Http1};
 use bw_protocol::http2::{self, Http2};
+use bw_protocol::streams::{StreamLimits, Streams};
 use bw_protocol::{Protocol, SessionState};
 use bw_record::errno::{STREAM_CUT, STREAM_ERROR};
 use bw_record::histogram::Histogram;

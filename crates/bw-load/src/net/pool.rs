@@ -27,7 +27,7 @@ use crate::net::tls::refusal::Refusal;
 use crate::net::transport::Transport;
 use crate::target::{Awaited, Background, Reaped, SeenStream};
 use bw_model::{Kind, Nanos, Operation};
-use bw_protocol::events::Streams;
+use bw_protocol::streams::Streams;
 use bw_protocol::{End, MeasuredPart, Protocol, RESEND, SessionState};
 use bw_record::errno::RESPONSE_CUT;
 use bw_record::errno::STREAM_STALLED;

@@ -2,7 +2,7 @@
 //!
 //! Source: gRPC over HTTP2, "Length-Prefixed-Message". Whether a message is compressed does not matter here.
 
-use super::EventSink;
+use super::sink::EventSink;
 
 /// Bytes before a message: the flag, and the length, big endian.
 const HEAD: usize = 5;

@@ -1,6 +1,6 @@
 //! Events that are lines.
 
-use super::EventSink;
+use super::sink::EventSink;
 use memchr::memchr;
 
 /// The state between two pieces.

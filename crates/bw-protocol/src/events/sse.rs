@@ -3,8 +3,8 @@
 //! Source: WHATWG HTML, section "Server-sent events", "Parsing an event stream". One exception: an event that the stream
 //! ends without an empty line counts, because servers end so.
 
-use super::EventSink;
 use super::meaning::Name;
+use super::sink::EventSink;
 use memchr::{memchr2, memchr3};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";

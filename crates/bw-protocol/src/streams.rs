@@ -3,7 +3,7 @@
 //! Decision: readers belong to slots, so that what a stream was can be asked for after its operation has left its
 //! connection, and HTTP/1.1 and HTTP/2 have the same code. The time is passed in once for each read, by who reads.
 
-use super::{EventReader, EventSpec, StreamOutcome};
+use crate::events::{EventReader, EventSpec, StreamOutcome};
 use bw_model::Nanos;
 use bw_record::errno::{STREAM_CUT, STREAM_ERROR};
 use bw_record::histogram::Histogram;
