@@ -27,7 +27,7 @@ from benchwright.features.search.ramp.policy import (
     level_after,
     next_ramp_step,
 )
-from benchwright.features.search.ramp.profile import band_of
+from benchwright.features.search.ramp.profile import RampEnding, band_of, result_of
 from benchwright.features.search.ramp.scalability import usl_throughput
 from benchwright.features.search.ramp.types import (
     RampAxis,
@@ -640,3 +640,22 @@ def test_noise_that_rises_with_the_users_is_seen_in_repeats() -> None:
     assert 0.5 < exponent(lambda level: 0.003 * level**0.72) < 1.5
     assert exponent(lambda _: 0.03) == 0
     assert exponent(lambda level: 0.003 * level**0.72, most=1) == 0
+
+
+def test_no_law_is_stated_that_misses_a_level() -> None:
+    goal = RampGoal(repeats=3, highest=32)
+    up_and_down = (100.0, 300.0, 110.0, 400.0, 120.0, 500.0)
+    trials = [
+        LoadTrial(
+            rate=2.0**place,
+            duration_s=10,
+            lasted_s=10,
+            cost_s=10,
+            values={"throughput_per_s": rate * (1 + 0.01 * turn)},
+        )
+        for turn in range(3)
+        for place, rate in enumerate(up_and_down)
+    ]
+    fit = result_of(goal, trials, RampEnding(RampStatus.HIGHEST, "")).usl
+    assert fit is not None
+    assert (fit.preferred, fit.law) == (ScalabilityModel.NONE, None)

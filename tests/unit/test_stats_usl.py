@@ -254,3 +254,24 @@ def test_lack_of_fit_is_the_textbooks_f_test() -> None:
     pure = float(((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum())
     ratio = ((float(((logs - logs.mean()) ** 2).sum()) - pure) / 4) / (pure / 10)
     assert problem.misfit_p(x, found) == pytest.approx(float(f.sf(ratio, 4, 10)))
+
+
+@pytest.mark.parametrize("levels", [5, 7])
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.03])
+def test_four_slots_level_off_where_the_table_does(levels: int, noise: float) -> None:
+    """The whole law fits a pool as badly as Amdahl's does; its misfit is no noise."""
+    users = np.array(LEVELS[:levels])
+    for seed in range(10):
+        errors = np.random.default_rng(seed).normal(0, noise, levels)
+        measured = 49 * np.minimum(users, 4) * np.exp(errors)
+        found = fit_usl(users.tolist(), measured.tolist())
+        assert found.preferred is ScalabilityModel.SATURATING
+        assert found.law is not None
+        assert found.law.asymptote == pytest.approx(196, rel=0.01 + 2 * noise)
+
+
+def test_the_cause_of_a_limit_is_known_only_where_a_sharper_knee_fits_worse() -> None:
+    long = [fit_usl(LEVELS, noisy(seed, 100, 0.2, 0, 0.01)) for seed in range(20)]
+    assert sum(one.sharper_fits for one in long) <= 2
+    short = [fit_usl(LEVELS[:5], noisy(seed, 100, 0.2, 0, 0.05)[:5]) for seed in range(20)]
+    assert sum(one.sharper_fits for one in short) >= 15

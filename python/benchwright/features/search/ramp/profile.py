@@ -30,9 +30,15 @@ from benchwright.features.search.ramp.levels import (
     trial_throughput,
     trial_throughputs,
 )
-from benchwright.features.search.ramp.scalability import fit_usl, usl_band, why_no_fit
+from benchwright.features.search.ramp.scalability import (
+    fit_usl,
+    law_throughput,
+    usl_band,
+    why_no_fit,
+)
 from benchwright.features.search.ramp.types import (
     BandPoint,
+    PreferredLaw,
     RampAxis,
     RampGoal,
     RampPoint,
@@ -62,7 +68,7 @@ def result_of(goal: RampGoal, history: Sequence[LoadTrial], end: RampEnding) -> 
     fell = climb is not None and falls(climb.best, levels[-1], goal)
     # Between single runs a fall may be chance: the noise between runs is not known.
     shown = None if fell and _repetitions(levels) < types.FEWEST_REPETITIONS else fell
-    fitted, absent = _fit(goal, measured.fitted, fell=shown)
+    fitted, absent = _fit(goal, measured, fell=shown)
     outcome = RampOutcome(
         goal=goal,
         status=end.status,
@@ -203,14 +209,28 @@ def _saturation(
 # -- the law ---------------------------------------------------------------------------------
 
 
-def _fit(
-    goal: RampGoal, runs: Sequence[TrialThroughput], *, fell: bool | None
-) -> tuple[UslFit | None, str]:
-    """Return the fit, or None and why there is none."""
+def _fit(goal: RampGoal, measured: _Measured, *, fell: bool | None) -> tuple[UslFit | None, str]:
+    """Return the fit, or None and why there is none. A law that misses a level is not stated."""
+    runs = measured.fitted
     absent = why_no_law(goal, runs)
     if absent:
         return None, absent
-    return fit_usl(*_columns(runs), confidence=goal.confidence, fell=fell), ""
+    fit = fit_usl(*_columns(runs), confidence=goal.confidence, fell=fell)
+    used = {run.level for run in runs}
+    if fit.law is not None and any(
+        _misses(fit.law, point, goal.growth) for point in measured.points if point.level in used
+    ):
+        fit = msgspec.structs.replace(fit, preferred=ScalabilityModel.NONE, law=None)
+    return fit, ""
+
+
+def _misses(law: PreferredLaw, point: RampPoint, relevant: float) -> bool:
+    """Return whether a law is outside the interval of a level, if that is known, and differs from
+    the level by more than a relevant share: the interval of a single run has only its own noise."""
+    measured = point.throughput
+    value = float(law_throughput(law, np.array([point.level]))[0])
+    is_far = abs(math.log(value / measured.value)) > math.log1p(relevant)
+    return is_far and (value < measured.low or value > measured.high)
 
 
 def why_no_law(goal: RampGoal, runs: Sequence[TrialThroughput]) -> str:
@@ -330,13 +350,16 @@ def _law_findings(outcome: RampOutcome) -> Iterator[Finding]:
         yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
     elif fit.misfit_p is not None and fit.misfit_p < types.LACK_OF_FIT_P:
         yield make_finding("usl-misfit", RAMP_SUBJECT, states(p=fit.misfit_p))
-    if fit.preferred is not ScalabilityModel.USL:
+    elif fit.preferred is ScalabilityModel.NONE:
+        evidence = "no law is as near to the levels as they are known"
+        yield make_finding("usl-misfit", RAMP_SUBJECT, evidence)
+    if fit.preferred not in (ScalabilityModel.USL, ScalabilityModel.NONE):
         confidence = percent_text(fit.kappa.confidence, 10)
         shown = states(confidence=confidence, high=fit.kappa.high)
         if fit.preferred is ScalabilityModel.SATURATING:
             shown = states(why="a law that only levels off fits them as well as one that falls")
         yield make_finding("kappa-not-identified", RAMP_SUBJECT, shown)
-    elif fit.users_at_peak is not None:
+    elif fit.preferred is ScalabilityModel.USL and fit.users_at_peak is not None:
         highest = outcome.points[-1].level
         if fit.users_at_peak.value > highest:
             shown = states(maximum=fit.users_at_peak.value, highest=highest)

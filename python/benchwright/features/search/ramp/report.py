@@ -185,6 +185,8 @@ def _law_rows(result: RampResult, *, verbose: bool) -> Iterator[Field]:
         reason = "the data do not ask for it"
         if fit.preferred is ScalabilityModel.SATURATING:
             reason = "the levels do not show its fall"
+        if fit.preferred is ScalabilityModel.NONE:
+            reason = "it misses the levels too"
         maximum = _maximum(fit)
         yield ("whole law", f"{maximum or 'the fitted throughput never falls'}; {reason}")
 
@@ -199,6 +201,8 @@ def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
             top = "" if law.asymptote is None else f" at {rate_text(law.asymptote, 4)}"
             share = fit.sigma
             text = f"Amdahl's law: throughput levels off{top}"
+            if fit.sharper_fits:
+                return f"{text}; a law with a sharper knee fits about as well, so why is not known"
             if share.high - share.low >= _UNKNOWN_SHARE:
                 return (
                     f"{text}; the share of the work that is done one at a time is not known "
@@ -212,6 +216,8 @@ def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
         case ScalabilityModel.SATURATING:
             top = "" if law.asymptote is None else f" at {rate_text(law.asymptote, 4)}"
             return f"saturating law: throughput levels off{top}, more sharply than by Amdahl's law"
+        case ScalabilityModel.NONE:
+            return "no law fits: each misses a level by more than the level is uncertain"
     maximum = _maximum(fit) or "the fitted throughput never falls"
     return f"Universal Scalability Law: {maximum}"
 

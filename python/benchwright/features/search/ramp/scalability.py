@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.core.text import plural
+from benchwright.features.search.ramp import types
 from benchwright.features.search.ramp.types import BandPoint, PreferredLaw, ScalabilityModel, UslFit
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray
@@ -64,17 +66,21 @@ class LogRegression(msgspec.Struct, frozen=True):
         Observations at equal `places`, shape `(n,)`, are repetitions. None where repetitions
         have fewer than two degrees of freedom, are all equal, or no place is left over.
         """
-        _, group = np.unique(places, return_inverse=True)
-        weights = np.bincount(group, self.weights)
-        means = np.bincount(group, self.weights * np.log(self.z)) / weights
-        away = np.log(self.z) - means[group]
-        pure = float(np.dot(self.weights * away, away))
-        left = len(weights) - found.theta.size
-        repeated = len(self.z) - len(weights)
+        pure, repeated = self.pure_error(places)
+        left = len(self.z) - repeated - found.theta.size
         if left < 1 or repeated < 2 or not pure > 0:
             return None
         lack = max(found.squares - pure, 0.0) / left
         return special.f_tail(left, repeated, lack / (pure / repeated))
+
+    def pure_error(self, places: FloatArray) -> tuple[float, int]:
+        """Return the weighted sum of squares of observations around the mean of those at their
+        place, and its degrees of freedom."""
+        _, group = np.unique(places, return_inverse=True)
+        weights = np.bincount(group, self.weights)
+        means = np.bincount(group, self.weights * np.log(self.z)) / weights
+        away = np.log(self.z) - means[group]
+        return float(np.dot(self.weights * away, away)), len(self.z) - len(weights)
 
     def _squares(self, form: FloatArray) -> float:
         if not (form > 0).all():
@@ -231,10 +237,10 @@ def usl_throughput(users: FloatArray, gamma: float, sigma: float, kappa: float) 
 #
 # X(N) = ((gamma N)^-p + limit^-p)^(-1/p), p from 1 (Amdahl's law) towards infinity, where it is
 # the smaller of gamma N and the limit: the bounds of a closed network (J. Zahorjan et al. 1982,
-# CACM 25(2)). (N/X)^p = gamma^-p + limit^-p N^p is linear, so each p is a problem as above.
+# CACM 25(2)). p is one of some values.
 
-_SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-"""With the last one, throughput at the knee is 4 % below both bounds."""
+_SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0)
+"""With the last one, throughput at the knee is 1 % below both bounds."""
 
 
 class SaturatingLaw(msgspec.Struct, frozen=True):
@@ -249,31 +255,59 @@ class SaturatingLaw(msgspec.Struct, frozen=True):
     squares: float
 
 
-def saturating_law(problem: LogRegression, n: FloatArray) -> SaturatingLaw:
-    """Return the saturating law fitted to N/X; `n` are the users, shape `(n,)`."""
-    return min(
-        (_saturating_at(problem, n, sharpness) for sharpness in _SHARPNESS),
-        key=lambda law: law.squares,
+def saturating_law(problem: LogRegression, n: FloatArray, least: float = 1.0) -> SaturatingLaw:
+    """Return the saturating law with at least this sharpness, fitted to N/X; `n` are the users,
+    shape `(n,)`."""
+    laws = [_saturating_at(problem, n, sharpness) for sharpness in _SHARPNESS if sharpness >= least]
+    each, limit = (
+        problem.solve(column[:, None], None) for column in (np.ones_like(n), n / float(n.max()))
     )
+    gamma, most = 1 / float(each.theta[0]), float(n.max()) / float(limit.theta[0])
+    ends = [
+        SaturatingLaw(gamma, math.inf, least, each.squares),
+        SaturatingLaw(math.inf, most, least, limit.squares),
+    ]
+    # A limit, or a growth, that the levels do not show is none.
+    return min([*ends, *laws], key=lambda law: law.squares * (1 + 1e-6) + 1e-14 * (law in laws))
 
 
 def _saturating_at(problem: LogRegression, n: FloatArray, sharpness: float) -> SaturatingLaw:
-    """Return the best law of one sharpness, with gamma and limit above 0 or infinite."""
-    # In units that keep the powers small.
-    unit, most = float(np.median(problem.z)), float(n.max())
-    raised = LogRegression((problem.z / unit) ** sharpness, problem.weights)
-    both = np.stack([np.ones_like(n), (n / most) ** sharpness], axis=1)
-    found, kept = raised.solve(both), [0, 1]
-    if (found.theta <= 0).any():
-        kept = [int(np.argmax(found.theta))]
-        found = raised.solve(both[:, kept])
-    theta = np.zeros(2)
-    theta[kept] = found.theta
-    each, all_together = (
-        math.inf if part <= 0 else float(part) ** (-1 / sharpness) / unit for part in theta
+    """Return the best law of one sharpness: by Gauss-Newton steps for the logarithms of gamma and
+    limit, so that no power overflows."""
+    logs, grown, weights = np.log(problem.z), np.log(n), problem.weights
+
+    def form(at: FloatArray) -> FloatArray:
+        return np.asarray(np.logaddexp(sharpness * at[0], sharpness * (at[1] + grown)) / sharpness)
+
+    def squares(at: FloatArray) -> float:
+        return float(weights @ (logs - form(at)) ** 2)
+
+    # First the two straight lines that meet between two levels, of which one pair is the best.
+    levels = np.unique(n)
+    found = min(
+        (
+            np.array([logs[n <= one].mean(), (logs - grown)[n >= other].mean()])
+            for one, other in zip(levels, [*levels[1:], levels[-1]], strict=True)
+        ),
+        key=squares,
     )
-    squares = found.squares / sharpness**2
-    return SaturatingLaw(each, all_together * most, sharpness, squares)
+    least = squares(found)
+    for _ in range(_MOST_STEPS):
+        curve = form(found)
+        few = np.exp(sharpness * (found[0] - curve))
+        slopes = np.stack([few, 1 - few])
+        normal = (slopes * weights) @ slopes.T
+        step = np.linalg.solve(
+            normal + 1e-12 * np.trace(normal) * np.eye(2), (slopes * weights) @ (logs - curve)
+        )
+        while squares(found + step) > least and np.abs(step).max() > _SMALLEST_MOVE:
+            step = step / 2
+        if not np.abs(step).max() > _SMALLEST_MOVE:
+            break
+        found = found + step
+        least = squares(found)
+    gamma, limit = (math.exp(-min(max(float(one), -700.0), 700.0)) for one in found)
+    return SaturatingLaw(gamma, limit, sharpness, least)
 
 
 def law_throughput(law: PreferredLaw, users: FloatArray) -> FloatArray:
@@ -338,7 +372,7 @@ def usl_band(
     return tuple(fit.band_point(float(place)) for place in places)
 
 
-class _UslProfile(msgspec.Struct, frozen=True):
+class _UslProfile(msgspec.Struct, frozen=True, dict=True):
     """The data, and the least-squares fits without (free) and within (held) the bounds."""
 
     n: FloatArray
@@ -365,8 +399,7 @@ class _UslProfile(msgspec.Struct, frozen=True):
     def result(self, *, fell: bool | None) -> UslFit:
         gamma, sigma, kappa = _parameters(self.held)
         peak = users_at_peak(sigma, kappa)
-        saturating = saturating_law(self.problem, self.n)
-        preferred = self._preferred(saturating, fell=fell)
+        preferred = self._preferred(fell=fell)
         maximum = None if peak is None else self._peak(peak)
         if maximum is not None and preferred is not ScalabilityModel.USL:
             maximum = msgspec.structs.replace(maximum, high=math.inf)
@@ -378,11 +411,12 @@ class _UslProfile(msgspec.Struct, frozen=True):
             peak_throughput=None if peak is None else self._curve(peak),
             asymptote=gamma / sigma if sigma > 0 and kappa == 0 else None,
             preferred=preferred,
-            law=self._law(preferred, saturating),
+            law=self._law(preferred),
             residual=math.sqrt(self.held.squares / self._degrees),
             r_squared=self._r_squared(),
             n=int(self.n.size),
             misfit_p=self.problem.misfit_p(self.n, self.held),
+            sharper_fits=preferred is ScalabilityModel.AMDAHL and self._sharper_fits,
             refuted=self.held.squares - self.free.squares > self._allowed_at(_REFUTED_FROM),
         )
 
@@ -490,28 +524,62 @@ class _UslProfile(msgspec.Struct, frozen=True):
         curve = usl_throughput(self.n, gamma, sigma, kappa)
         return 1 - float(np.sum((measured - curve) ** 2)) / total if total else None
 
-    def _preferred(self, saturating: SaturatingLaw, *, fell: bool | None) -> ScalabilityModel:
+    # All laws have one yardstick, of which law is true nothing is assumed: the noise between runs
+    # of one level, or else the residuals of the law that fits best. Rejected: the residuals of the
+    # whole law, whose misfit then counts as noise (docs/decisions/0023-ramp.md).
+
+    @cached_property
+    def _saturating(self) -> SaturatingLaw:
+        return saturating_law(self.problem, self.n)
+
+    @cached_property
+    def _amdahl(self) -> RegressionSolution:
+        """Amdahl's law, with sigma of at least 0."""
+        one, a, _ = _usl_columns(self.n).T
+        found = self.problem.solve(np.stack([one, a], axis=1))
+        if found.theta[1] > 0:
+            return found
+        straight = self.problem.solve(one[:, None])
+        return RegressionSolution(np.append(straight.theta, 0.0), straight.squares)
+
+    @property
+    def _best(self) -> float:
+        """The sum of squares of the law that fits best."""
+        return min(self.held.squares, self._saturating.squares)
+
+    def _is_worse(self, squares: float, than: float, terms: int = 1) -> bool:
+        """Return whether a law fits worse than another one with so many terms more, beyond
+        noise."""
+        noise, degrees = self.problem.pure_error(self.n)
+        if degrees < types.FEWEST_REPETITIONS or not noise > 0:
+            noise, degrees = self._best, self._degrees
+        noise = max(noise / degrees, _SMALLEST_MOVE**2)
+        ratio = max(squares - than, 0.0) / terms / noise
+        return special.f_tail(terms, degrees, ratio) < 1 - self.confidence
+
+    @property
+    def _sharper_fits(self) -> bool:
+        sharper = saturating_law(self.problem, self.n, _SHARPNESS[1])
+        return not self._is_worse(sharper.squares, self._amdahl.squares)
+
+    def _preferred(self, *, fell: bool | None) -> ScalabilityModel:
         """Return the simplest law that is not refuted at the confidence's level.
 
         The saturating law and the whole one have as many parameters, so the fall decides.
         """
-        one, a, _ = _usl_columns(self.n).T
-        without_kappa = self.problem.solve(np.stack([one, a], axis=1))
-        if self.held.theta[2] > 0 and without_kappa.squares - self.free.squares > self._allowed:
-            if fell is None:
-                fell = saturating.squares - self.held.squares > self._allowed
-            return ScalabilityModel.USL if fell else ScalabilityModel.SATURATING
-        straight = self.problem.solve(one[:, None])
-        degrees = self._degrees + 1
-        t = t_quantile(self.confidence, degrees)
-        allowed = t * t * without_kappa.squares / degrees
-        if without_kappa.theta[1] > 0 and straight.squares - without_kappa.squares > allowed:
+        straight = self.problem.solve(np.ones((self.n.size, 1)))
+        if not self._is_worse(straight.squares, self._best, 2):
+            return ScalabilityModel.LINEAR
+        if not self._is_worse(self._amdahl.squares, self._best):
             return ScalabilityModel.AMDAHL
-        return ScalabilityModel.LINEAR
+        if fell is None:
+            fell = self._is_worse(self._saturating.squares, self.held.squares)
+        return ScalabilityModel.USL if fell else ScalabilityModel.SATURATING
 
-    def _law(self, preferred: ScalabilityModel, saturating: SaturatingLaw) -> PreferredLaw:
+    def _law(self, preferred: ScalabilityModel) -> PreferredLaw:
         """Return the parameters of a law, fitted without the terms that it does not have."""
         if preferred is ScalabilityModel.SATURATING:
+            saturating = self._saturating
             limit = saturating.limit
             gamma = min(saturating.gamma, limit)
             return PreferredLaw(
@@ -524,9 +592,9 @@ class _UslProfile(msgspec.Struct, frozen=True):
         if preferred is ScalabilityModel.USL:
             gamma, sigma, kappa = _parameters(self.held)
             return PreferredLaw(gamma=gamma, sigma=sigma, kappa=kappa, asymptote=None)
-        one, a, _ = _usl_columns(self.n).T
-        columns = [one] if preferred is ScalabilityModel.LINEAR else [one, a]
-        theta = self.problem.solve(np.stack(columns, axis=1)).theta
+        theta = self._amdahl.theta
+        if preferred is ScalabilityModel.LINEAR:
+            theta = self.problem.solve(np.ones((self.n.size, 1))).theta
         sigma = float(theta[1] / theta[0]) if len(theta) > 1 else 0.0
         return PreferredLaw(
             gamma=1 / float(theta[0]),

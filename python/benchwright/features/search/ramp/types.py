@@ -65,6 +65,8 @@ class ScalabilityModel(enum.StrEnum):
     queues, a pool."""
     USL = "usl"
     """kappa > 0: coherency as well; throughput has a maximum and then falls."""
+    NONE = "none"
+    """No law is as near to the levels as they are known."""
 
 
 class BandPoint(msgspec.Struct, frozen=True):
@@ -109,13 +111,16 @@ class UslFit(msgspec.Struct, frozen=True, kw_only=True):
     """gamma / sigma, which throughput tends to where kappa is 0; None: nowhere [1/s]."""
     preferred: ScalabilityModel
     law: PreferredLaw | None = None
-    """Its own parameters; None in results of earlier versions. They lie in the intervals above,
+    """Its own parameters; None without one, and in results of earlier versions. They lie in the intervals above,
     which are of the whole law: a simpler one that they left out would be refuted."""
     residual: float
     """Standard deviation of the relative differences from the curve."""
     r_squared: float | None
     """Share of the throughput's variance that the curve explains; None: there is none."""
     n: int
+    sharper_fits: bool = True
+    """Of Amdahl's law: whether the saturating law with a sharper knee fits about as well, so that
+    the reason why throughput levels off is not known."""
     refuted: bool = False
     """Whether the data ask for a negative sigma or kappa, beyond noise."""
     misfit_p: float | None = None
