@@ -32,6 +32,14 @@ def test_the_region_holds_where_it_is_hardest() -> None:
 
 
 @pytest.mark.timeout(600)
+def test_streams_are_held_within_two_limits_at_once() -> None:
+    """Of 200 such searches 195 were found, and all of their claims held; of six, fewer than five
+    are with probability 1 %."""
+    outcomes = played("held-out-streaming", Claim(), 6)
+    assert sum(one.claim_held for one in outcomes) >= 5, outcomes
+
+
+@pytest.mark.timeout(600)
 def test_a_server_that_stalls_twice_a_minute_is_not_judged_by_short_runs() -> None:
     """A run that was left after 5 s saw no stall, and one of 20 s one or none: one search made 99
     runs at a rate 30 % too high. Of four searches that are right in 95 of 100 cases, fewer than
