@@ -373,10 +373,23 @@ def test_two_whole_threads_of_four_processors_are_bound() -> None:
 
 
 def test_threads_kept_on_one_processor_have_no_more() -> None:
-    kept = tuple(task("w", 0.49, waiting=0.5) for _ in range(2))
-    (limit,) = limiters(use(cpu=cpu(0.98, each=(0.98, 0.03)), tasks=kept))
-    assert (limit.code, limit.resource) == ("cpu-saturated", "cpu 0")
-    assert "affinity" in limit.evidence
+    kept = tuple(task("w", 0.49, waiting=0.5, cpus=(0,)) for _ in range(2))
+    starter = task("bw-launcher", 0.001, cpus=())
+    (limit,) = limiters(use(cpu=cpu(0.98, each=(0.98, 0.03)), tasks=(*kept, starter)))
+    assert limit.code == "cpu-saturated"
+    assert "0.98 CPUs of the 1 CPU that it may use (affinity" in limit.evidence
+
+
+def test_others_cost_a_pinned_trial_no_more_than_its_processor_had_left() -> None:
+    """Six threads on one processor of a full machine, as `taskset -c 0` leaves them."""
+    pinned = tuple(task("python3", 0.048, waiting=0.9, cpus=(0,)) for _ in range(6))
+    seen = cpu(0.29, 1.71, each=(1.0, 1.0))
+    (limit, *_) = limiters(use(cpu=seen, tasks=pinned))
+    assert limit.code == "noisy-neighbour"
+    assert "about 67.3 % of the elapsed time: they used 0.71 CPUs of 1" in limit.evidence
+    anywhere = tuple(task("python3", 0.048, waiting=0.9, cpus=()) for _ in range(6))
+    (limit, *_) = limiters(use(cpu=seen, tasks=anywhere))
+    assert "they used 1.71 CPUs of 2" in limit.evidence
 
 
 def test_a_generator_is_bound_only_if_it_drives_something_that_has_room() -> None:

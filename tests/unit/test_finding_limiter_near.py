@@ -84,20 +84,6 @@ NEAR = [
     ("single-threaded-cpu-bound", lambda v: turning(lasting=v), 0.55, 0.45),
     ("single-threaded-cpu-bound", lambda v: by_turns(alone=v), 0.84, 0.86),
     ("single-threaded-cpu-bound", lambda v: by_turns(samples=v), 5, 6),
-    (
-        "cpu-saturated",
-        lambda v: use(cpu=cpu(0.98, each=(0.98, 0.03)), tasks=(task("w", 0.49, waiting=v),) * 2),
-        0.23,
-        0.27,
-    ),
-    (
-        "cpu-saturated",
-        lambda v: use(
-            cpu=cpu(0.98, 1.02 - v, each=(0.98, 0.03)), tasks=(task("w", 0.49, waiting=0.5),) * 2
-        ),
-        0.45,
-        0.55,
-    ),
     ("memory-limit", lambda v: full(memory_max=v), 0.93, 0.96),
     ("memory-limit", lambda v: full(refaults_per_s=v), 90, 110),
     ("swapping", lambda v: use(memory=memory(swapped_in=int(v * MIB), swapped_out=MIB)), 8, 10),

@@ -57,7 +57,7 @@ def test_a_busy_disk_and_a_quota_are_no_nothing() -> None:
     text = sentence([use(cgroups=(stopped,))])
     assert "/bench was throttled by its CPU quota in 40 of 100 periods" in text
     kept = use(cpu=cpu(0.3, 0.9, each=(0.97, 0.2)), cgroups=(group(cpus=(0,)),))
-    assert "the CPUs that its cpuset allows (0) were all busy" in sentence([kept])
+    assert "the CPUs that it may use (0) were all busy" in sentence([kept])
 
 
 def test_what_held_for_some_windows_only_says_in_how_many() -> None:

@@ -3,7 +3,7 @@
 //! Sources: sched(7), sched_setaffinity(2), sched_setscheduler(2), setpriority(2), prctl(2) PR_SET_TIMERSLACK.
 
 use crate::checked;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
 
@@ -16,6 +16,12 @@ impl Affinity {
     #[must_use]
     pub fn current() -> Self {
         Self(sched_getaffinity(None).unwrap_or_default())
+    }
+
+    /// Returns the CPUs that a thread may run on; None if it has ended, or the kernel does not report them.
+    #[must_use]
+    pub fn of(tid: i32) -> Option<Self> {
+        sched_getaffinity(Some(Pid::from_raw(tid)?)).ok().map(Self)
     }
 
     /// Returns its CPUs, in order.

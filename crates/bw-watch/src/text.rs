@@ -1,6 +1,7 @@
 //! Tokenizers over the kernel's texts: lines, words, numbers. Pure; nothing allocates.
 
 use memchr::memchr;
+use std::collections::BTreeSet;
 
 /// The lines of a text, see `lines`.
 #[derive(Debug, Clone)]
@@ -100,6 +101,20 @@ pub fn after<'a>(line: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
         None | Some(b' ' | b'\t') => Some(rest),
         Some(_) => None,
     }
+}
+
+/// Returns the CPUs of the kernel's list such as `0-3,8`; None for an invalid list.
+pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let number = |text: &str| -> Option<u32> {
+        let is_number = matches!(text.len(), 1..=5) && text.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| text.parse().ok()).flatten()
+    };
+    let mut found = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        found.extend(number(first)?..=number(last)?);
+    }
+    Some(found.into_iter().collect())
 }
 
 /// Returns the inode of a link `socket:[123]`.

@@ -8,6 +8,7 @@ use crate::blocked::{Place, PlaceFiles};
 use crate::columns::{ABSENT, KernelFile, Text};
 use crate::own_ends::OwnEnds;
 use crate::text::{after, lines, number, signed, words};
+use bw_sys::cpus::Affinity;
 use bw_sys::procfs::{numbers, split_stat};
 use std::path::{Path, PathBuf};
 
@@ -132,6 +133,8 @@ pub struct Thread {
     pub turns: i64,
     /// `run_ns` at the last line that included the thread [ns].
     pub reported_ns: i64,
+    /// The CPUs on which it may run, as `0,2`; empty: all, or not known.
+    pub cpus: String,
     /// Where it waits; None: it ran or wanted to when it was last looked at, or that is not known.
     pub place: Option<Place>,
     /// `run_ns` when its place was last read.
@@ -159,6 +162,7 @@ impl Thread {
             wait_ns: ABSENT,
             turns: ABSENT,
             reported_ns: 0,
+            cpus: String::new(),
             place: None,
             placed_ns: ABSENT,
             place_files: None,
@@ -225,6 +229,20 @@ impl Thread {
         let (name, seen) = stat(text.bytes())?;
         self.call(name, seen.state);
         Some(seen.user + seen.system)
+    }
+
+    /// Reads on which of the `online` CPUs it may run.
+    pub(crate) fn find_cpus(&mut self, online: &[u32]) {
+        let Some(affinity) = Affinity::of(self.tid) else {
+            return;
+        };
+        self.cpus.clear();
+        let allowed: Vec<usize> = affinity.cpus().collect();
+        let may = |cpu: &&u32| allowed.binary_search(&(**cpu as usize)).is_ok();
+        if online.iter().filter(may).count() < online.len() {
+            let texts: Vec<String> = online.iter().filter(may).map(u32::to_string).collect();
+            self.cpus = texts.join(",");
+        }
     }
 
     /// Adds the living processes that this thread started.

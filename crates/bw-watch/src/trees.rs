@@ -11,9 +11,10 @@ use crate::output;
 use crate::own_ends::OwnEnds;
 use crate::processes::{Class, Look, ProcessTable, WatchedProcess};
 use crate::sockets::TreeSockets;
+use crate::text::cpu_list;
 use crate::threads::open_files_limit;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,8 @@ pub(crate) struct Trees {
     open_files: OpenFiles,
     sockets: TreeSockets,
     own_ends: OwnEnds,
+    /// The online CPUs; empty if the processes are not those of this machine.
+    online: Vec<u32>,
     /// Why it cannot be read where threads wait; empty if it can.
     unplaced: String,
     text: Text,
@@ -81,6 +84,7 @@ impl Trees {
             open_files: OpenFiles::new(roots),
             sockets: TreeSockets::default(),
             own_ends: OwnEnds::default(),
+            online: online(roots),
             unplaced: String::new(),
             text: Text::default(),
             shown: Vec::new(),
@@ -271,8 +275,33 @@ impl Trees {
             });
             out.extend_from_slice(b",\"more\":");
             output::integer(out, more);
+            self.write_affinities(out);
             out.extend_from_slice(b"}\n");
         }
+    }
+
+    /// Writes which of the shown threads may run on which CPUs, if not on all.
+    fn write_affinities(&self, out: &mut Vec<u8>) {
+        let mut confined: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+        for (_, place, nth) in &self.shown {
+            let member = self.table.all[*place].member.as_ref();
+            if let Some(thread) = member.map(|member| &member.threads.all[*nth])
+                && !thread.cpus.is_empty()
+            {
+                confined.entry(&thread.cpus).or_default().push(thread.tid);
+            }
+        }
+        if confined.is_empty() {
+            return;
+        }
+        out.extend_from_slice(b",\"affinities\":");
+        output::array(out, confined, |out, (cpus, tids)| {
+            out.push(b'[');
+            output::string(out, cpus.as_bytes());
+            out.push(b',');
+            output::array(out, tids, |out, tid| output::integer(out, i64::from(tid)));
+            out.push(b']');
+        });
     }
 
     /// Chooses the threads that ran most and reads their names; returns how many are left out.
@@ -303,6 +332,9 @@ impl Trees {
                     && (thread.unreported_ns() > 0 || thread.name.is_empty())
                 {
                     thread.describe(&mut self.text);
+                }
+                if thread.unreported_ns() > 0 {
+                    thread.find_cpus(&self.online);
                 }
                 thread.reported_ns = thread.run_ns;
                 if class == Class::Own {
@@ -363,6 +395,14 @@ impl Trees {
             .filter(|p| matches!(p.class, Class::Own | Class::Target));
         self.open_files.write(reported, t, out);
     }
+}
+
+fn online(roots: &Roots) -> Vec<u32> {
+    if roots.proc != Roots::default().proc {
+        return Vec::new();
+    }
+    let text = fs::read_to_string(roots.sys.join("devices/system/cpu/online"));
+    cpu_list(text.unwrap_or_default().trim()).unwrap_or_default()
 }
 
 fn add(sum: &mut i64, value: i64) {

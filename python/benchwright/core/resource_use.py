@@ -31,6 +31,9 @@ class TaskUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long it was observed [s]."""
     waiting: float | None = None
     """Time runnable without a CPU, as a share of the window."""
+    cpus: tuple[int, ...] | None = None
+    """The CPUs on which a thread may run (affinity and cpuset), empty for all; None: recorded by a
+    version that did not look."""
 
 
 WaitKind = Literal["disk", "network", "locks", "pipe", "sleep", "ring", "other"]
@@ -314,7 +317,7 @@ class ResourceUse(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that was recorded of the machine in the window of one trial, or of a few."""
 
     seconds: float
-    """Length of the window: EXEC of the trials."""
+    """Length of the window: the measured part of the trials."""
     samples: int
     """Within the window; below about 3 shares are means over more than the window."""
     epochs: tuple[int, int]

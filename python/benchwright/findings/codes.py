@@ -191,10 +191,8 @@ LIMITER_CODES: dict[str, Code] = {
         "The benchmark used all CPUs: profile it (--profile) to see where the time goes.",
         says={
             "": "{busy} of {count} busy[, {trial:.2f} with the trial]" + _RUNNABLE,
-            "cpuset": "the trial used {trial} of the {cpus} CPUs in its cpuset, while {idle} of {count} were idle"
-            + _RUNNABLE,
-            "confined": "[CPU {cpu}][CPUs {cpus}] busy, and the trial's threads had {trial} and waited {waiting} of "
-            "their time, while {idle} were idle: it may not use those< (affinity, cpuset)>",
+            "cpuset": "the trial used {trial} of the {cpus:#CPU} that it may use< (affinity, cpuset)>, while {idle} "
+            "of {count} were idle" + _RUNNABLE,
         },
     ),
     "single-threaded-cpu-bound": Code(

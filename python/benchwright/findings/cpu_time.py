@@ -283,19 +283,21 @@ def _wanted(task: TaskUse) -> float:
 
 
 # --------------------------------------------------------------------------------------
-# The CPUs to which a cpuset, or apparently an affinity, confines a trial.
+# The CPUs to which an affinity or a cpuset confines a trial.
 #
 # Purpose: a trial can fill them while the machine has idle CPUs, and other programs matter only on
-# these CPUs. Decision: a cgroup reports its cpuset; an affinity is not reported, so it is inferred
-# from threads that wait while CPUs are idle, which a scheduler would otherwise prevent.
+# these CPUs. Decision: the kernel reports for each thread where it may run, which its cpuset limits
+# too; the cpusets of cgroups remain for threads that were not reported.
 
 
 class AllowedCpus(msgspec.Struct, frozen=True):
-    """The CPUs of a cpuset that has fewer than the machine."""
+    """The CPUs that the trial or its target may use, fewer than the machine has."""
 
     cpus: tuple[int, ...]
+    sides: frozenset[str]
+    """Who is confined to them: `own`, `target`, or both."""
     trial: float
-    """Used by the members of the trial and its target in it [cores]."""
+    """Used by these [cores]."""
     busy: float | None
     """Used by all programs [cores]; None: not reported."""
 
@@ -317,37 +319,34 @@ class AllowedCpus(msgspec.Struct, frozen=True):
 
 
 def allowed_cpus(use: ResourceUse) -> tuple[AllowedCpus, ...]:
-    """Return the cpusets of the trial and its target; empty if they may use all CPUs."""
+    """Return the CPUs that the trial and its target may use; empty if they may use all."""
     cpu = use.cpu
     if cpu is None:
         return ()
     held: dict[tuple[int, ...], set[str]] = {}
-    for group in use.cgroups:
-        if 0 < len(group.cpus) < cpu.count:
-            held.setdefault(group.cpus, set()).add(group.of)
-    return tuple(_allowed_cpus(cpus, whose, cpu) for cpus, whose in held.items())
+    for side in ("own", "target"):
+        affinity = _affinity(use, side)
+        groups = [group.cpus for group in use.cgroups if group.of == side]
+        for cpus in [affinity] if affinity else groups:
+            if 0 < len(cpus) < cpu.count:
+                held.setdefault(cpus, set()).add(side)
+    return tuple(_allowed_cpus(cpus, frozenset(sides), cpu) for cpus, sides in held.items())
 
 
-def _allowed_cpus(cpus: tuple[int, ...], whose: set[str], cpu: CpuUse) -> AllowedCpus:
+def _affinity(use: ResourceUse, side: str) -> tuple[int, ...]:
+    """Return the CPUs on which the threads of a side may run; empty if that is not known, or if
+    threads that may run on all did, or wanted to do, more than a little of the work."""
+    threads = [task for task in use.tasks if task.of == side]
+    free = sum(_wanted(task) for task in threads if not task.cpus)
+    if free > (1 - t.ALL_WHOLE) * sum(map(_wanted, threads)):
+        return ()
+    return tuple(sorted({place for task in threads for place in task.cpus or ()}))
+
+
+def _allowed_cpus(cpus: tuple[int, ...], sides: frozenset[str], cpu: CpuUse) -> AllowedCpus:
     trial = sum(
-        used or 0.0 for of, used in (("own", cpu.own), ("target", cpu.target)) if of in whose
+        used or 0.0 for of, used in (("own", cpu.own), ("target", cpu.target)) if of in sides
     )
     told = max(cpus) < len(cpu.each)
-    return AllowedCpus(cpus, trial, sum(cpu.each[place] for place in cpus) if told else None)
-
-
-def confined_to(use: ResourceUse, found: CpuShares) -> tuple[int, ...]:
-    """Return the busy CPUs, if the trial appears to be confined to some of them; else empty."""
-    cpu, waiting = use.cpu, waited(use)
-    if cpu is None or waiting is None or found.trial is None:
-        return ()
-    if found.idle < t.IDLE_CORES or waiting < t.CONFINED:
-        return ()
-    return tuple(place for place, share in enumerate(cpu.each) if share >= t.WHOLE_CPU)
-
-
-def fills(trial: float, busy: int) -> bool:
-    """Return whether a trial used whole CPUs alone, out of `busy` busy ones."""
-    whole = round(trial)
-    some = 1 <= whole <= busy and abs(trial - whole) <= 0.1 * whole
-    return some or trial >= t.WHOLE_CPU * busy
+    busy = sum(cpu.each[place] for place in cpus) if told else None
+    return AllowedCpus(cpus, sides, trial, busy)

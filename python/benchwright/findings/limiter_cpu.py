@@ -20,11 +20,9 @@ from benchwright.findings import thresholds as t
 from benchwright.findings.cpu_time import (
     CpuShares,
     allowed_cpus,
-    confined_to,
     cpu_shares,
     demanded,
     drives_another,
-    fills,
     never_rests,
     pressing,
     served_by_others,
@@ -124,7 +122,7 @@ def cpu_saturated(use: ResourceUse) -> LimitReached | None:
         return None
     others_more = (found.neighbours or 0.0) > (found.trial or 0.0)
     if not found.full or others_more or not _of_the_trial(use, found):
-        return _kept_full(use, found) or _confined(use, found)
+        return _kept_full(use, found)
     figures = states(
         busy=Figure(found.busy, "CPUs"),
         count=found.count,
@@ -148,7 +146,7 @@ def _of_the_trial(use: ResourceUse, found: CpuShares) -> bool:
 
 
 def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
-    """Return the CPUs of a cpuset that the trial filled."""
+    """Return the few CPUs that the trial may use, if it filled them."""
     full = [allowed_cpu for allowed_cpu in allowed_cpus(use) if allowed_cpu.filled]
     if not full:
         return None
@@ -162,23 +160,6 @@ def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
         runnable=_runnable(use),
     )
     return LimitReached("cpu-saturated", "cpuset", figures)
-
-
-def _confined(use: ResourceUse, found: CpuShares) -> LimitReached | None:
-    """Return the few CPUs to which the trial was confined while others were idle."""
-    busy, waiting, trial = confined_to(use, found), waited(use), found.trial or 0.0
-    if not busy or waiting is None or allowed_cpus(use) or not fills(trial, len(busy)):
-        return None
-    which = list_text([str(place) for place in busy])
-    figures = states(
-        "confined",
-        cpu=which if len(busy) == 1 else None,
-        cpus=which if len(busy) > 1 else None,
-        trial=Figure(trial, "CPUs"),
-        waiting=Figure(waiting, "%"),
-        idle=Figure(found.idle, "CPUs"),
-    )
-    return LimitReached("cpu-saturated", f"cpu {which}", figures)
 
 
 def generator_bound(use: ResourceUse, *, late: bool = False) -> LimitReached | None:
@@ -498,23 +479,28 @@ def _not_identified(others: float, use: ResourceUse) -> Iterator[str]:
 
 
 def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGroup]:
-    """Yield the CPUs that the trial may use and shares with others."""
+    """Yield the CPUs that the trial may use and shares with others: all only if one of its sides
+    may use all."""
     trial, others = found.trial or 0.0, found.neighbours or 0.0
     sets = allowed_cpus(use)
-    busy = () if sets else confined_to(use, found)
-    if found.full or (not (sets or busy) and _fits(use, found)):
+    confined = frozenset[str]().union(*(one.sides for one in sets))
+    anywhere = {"own", *(("target",) if found.target else ())} - confined
+    if anywhere and (found.full or (not sets and _fits(use, found))):
         yield _ProgramGroup(found.count, trial, others, found.busy - trial)
     for one in sets:
         if one.full:
             yield _ProgramGroup(len(one.cpus), one.trial, min(one.others, others), one.others)
-    if busy and not fills(trial, len(busy)):
-        foreign = max(len(busy) - trial, 0.0)
-        yield _ProgramGroup(len(busy), trial, min(others, foreign), foreign)
 
 
 def _fits(use: ResourceUse, found: CpuShares) -> bool:
     """Return whether each of the trial's threads could have had a CPU: then they do not wait for
-    each other but for others, if not all the time."""
+    each other but for others, if not all the time.
+
+    False if they waited while CPUs were idle, and an affinity, if there was one, was not recorded.
+    """
+    unknown = all(task.cpus is None for task in use.tasks)
+    if unknown and found.idle >= t.IDLE_CORES and (waited(use) or 0.0) >= t.CONFINED:
+        return False
     return use.working is not None and sum(use.working) <= found.count
 
 

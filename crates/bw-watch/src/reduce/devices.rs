@@ -7,6 +7,7 @@ use super::resource_use::{
     CgroupUse, DiskUse, FilesOpen, MemoryUse, NetworkUse, OwnLosses, SocketUse, TreeIo,
 };
 use super::window::{Figures, TablesAround, rounded};
+use crate::text::cpu_list;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -182,22 +183,8 @@ fn cgroup_use(figures: &Figures<'_>, cgroup: &Cgroup, seen: &BTreeMap<i64, &Cgro
         pids_limit: limits.pids,
         pids_max: figures.most(&column("pids")).map(rounded),
         io_limits: limits.io.clone(),
-        cpus: cpus(limits.cpus.as_deref().unwrap_or_default()).unwrap_or_default(),
+        cpus: cpu_list(limits.cpus.as_deref().unwrap_or_default()).unwrap_or_default(),
     }
-}
-
-/// Returns the CPUs of a cpuset's list such as `0-3,8`; None for an invalid list.
-fn cpus(text: &str) -> Option<Vec<u32>> {
-    let number = |text: &str| -> Option<u32> {
-        let is_number = matches!(text.len(), 1..=5) && text.bytes().all(|b| b.is_ascii_digit());
-        is_number.then(|| text.parse().ok()).flatten()
-    };
-    let mut found = BTreeSet::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        found.extend(number(first)?..=number(last)?);
-    }
-    Some(found.into_iter().collect())
 }
 
 /// Returns the CPU time used [cores]; version 1 counts it in another hierarchy.

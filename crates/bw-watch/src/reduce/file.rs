@@ -135,6 +135,9 @@ pub(super) struct ThreadsLine {
     /// Number of other threads.
     #[serde(default)]
     pub(super) more: i64,
+    /// CPUs, and the threads that may run only on these.
+    #[serde(default)]
+    pub(super) affinities: Vec<(String, Vec<i64>)>,
 }
 
 /// One process.

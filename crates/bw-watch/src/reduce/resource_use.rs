@@ -31,6 +31,7 @@ pub(super) struct TaskUse {
     pub(super) busiest_share: Option<f64>,
     pub(super) seen_s: Option<f64>,
     pub(super) waiting: Option<f64>,
+    pub(super) cpus: Option<Vec<u32>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

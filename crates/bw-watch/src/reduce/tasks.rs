@@ -7,8 +7,9 @@
 use super::file::{Header, ProcessRow, Processes, ThreadRow, ThreadsLine};
 use super::resource_use::{MOST_OTHERS, MOST_TASKS, ProgramUse, TaskOwner, TaskUse, WORKING_CORES};
 use super::window::{Figures, TablesAround};
+use crate::text::cpu_list;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// The most tasks remembered that are missing from the last table: they may still be alive.
@@ -113,6 +114,8 @@ struct Track {
     first_total: i64,
     wait: Option<TaskGrowth>,
     is_wait_reported: bool,
+    /// The CPUs on which it could run at its last sample; empty: all, or not known.
+    cpus: Vec<u32>,
     /// A process's parent, when the process was first seen.
     parent: i64,
     /// Whether it is a kernel thread.
@@ -131,6 +134,7 @@ impl Track {
             first_total: 0,
             wait: None,
             is_wait_reported: false,
+            cpus: Vec::new(),
             parent: 0,
             of_kernel: false,
         }
@@ -289,7 +293,21 @@ impl WindowThreads {
                 }
             }
         }
+        self.note_affinities(&one.table);
         self.tracks.forget(one.table.rows.len());
+    }
+
+    fn note_affinities(&mut self, table: &ThreadsLine) {
+        let mut confined = HashMap::new();
+        for (text, tids) in &table.affinities {
+            let cpus = cpu_list(text).unwrap_or_default();
+            confined.extend(tids.iter().map(|tid| (*tid, cpus.clone())));
+        }
+        for row in &table.rows {
+            if let Some(track) = self.tracks.known.get_mut(&(row.pid, row.tid)) {
+                track.cpus = confined.remove(&row.tid).unwrap_or_default();
+            }
+        }
     }
 
     /// Returns a track with its first sample; `before_ns`: the thread was at 0 then.
@@ -381,6 +399,7 @@ fn thread_use(figures: &Figures<'_>, track: &Track, share: f64) -> TaskUse {
         busiest_share: (seen_s > 0.0).then(|| used_ns / 1e9 / seen_s),
         seen_s: Some(seen_s.max(0.0)),
         waiting: wait.map(|wait| wait.since(figures.end_ns) / 1e9 / figures.seconds),
+        cpus: Some(track.cpus.clone()),
     }
 }
 
@@ -536,6 +555,7 @@ impl WindowOthers {
                 busiest_share: None,
                 seen_s: None,
                 waiting: None,
+                cpus: None,
             });
         OthersUse {
             processes: processes.collect(),
@@ -700,6 +720,25 @@ mod tests {
             (busiest.tid, busiest.run.since(201 * TENTH)),
             (1010, 90_000_000.0)
         );
+    }
+
+    #[test]
+    fn a_thread_has_the_affinity_of_its_last_sample() {
+        let mut threads = WindowThreads::new(TaskOwner::Own, 0, 10 * TENTH);
+        let lines = [
+            r#"{"t":100000000,"rows":[[1,1,"a","R",5,0],[2,2,"b","R",5,0]]}"#,
+            r#"{"t":200000000,"rows":[[1,1,"a","R",9,0],[2,2,"b","R",9,0]],"affinities":[["0,2-3",[2]]]}"#,
+        ];
+        for (number, line) in lines.into_iter().enumerate() {
+            threads.take(&Rc::new(ThreadTable {
+                table: serde_json::from_str(line).unwrap(),
+                number: u64::try_from(number).ok(),
+                before_ns: 0,
+            }));
+        }
+        threads.finish();
+        let cpus: Vec<_> = threads.tracks.all().map(|track| &track.cpus[..]).collect();
+        assert_eq!(cpus, [&[] as &[u32], &[0, 2, 3]]);
     }
 
     #[test]
