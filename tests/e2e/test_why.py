@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bw_command import bw
+from bw_command import bw, bw_words
 from needs_perf import needs_perf
 
 needs_perl = pytest.mark.skipif(shutil.which("perl") is None, reason="perl is not installed")
@@ -70,6 +72,23 @@ def test_what_sleeps_is_named(tmp_path: Path) -> None:
     assert one["limited_by"] == "sleeps"
     (cause,) = (one for one in one["causes"] if one["code"] == "sleeps")
     assert "sleep in clock_nanosleep" in cause["evidence"]
+
+
+def test_the_window_is_what_the_script_measures(tmp_path: Path) -> None:
+    script = f"sleep 0.5; {shlex.join(bw_words('measure', '--', 'sleep', '0.5'))}"
+    assert bw(tmp_path, "run", "--runs", "1", "--", "sh", "-c", script).returncode == 0
+    (one,) = why(tmp_path)
+    assert one["window"]["seconds"] == pytest.approx(one["figure"]["mean"], abs=1e-5)
+
+
+def test_an_affinity_within_a_trial_is_known(tmp_path: Path) -> None:
+    place = min(os.sched_getaffinity(0))
+    spin = f"import os, time\nos.sched_setaffinity(0, [{place}])\nwhile time.process_time() < 0.5: pass"
+    words = ("run", "--runs", "1", "--", sys.executable, "-c", spin)
+    assert bw(tmp_path, *words).returncode == 0
+    (one,) = why(tmp_path)
+    busiest = one["window"]["tasks"][0]
+    assert busiest["cpus"] == ([place] if os.cpu_count() != 1 else [])
 
 
 def test_a_run_that_was_not_watched_says_so(tmp_path: Path) -> None:

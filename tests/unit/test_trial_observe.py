@@ -67,6 +67,12 @@ def test_without_measurement_blocks_each_exec_process_is_a_block() -> None:
     assert block.values["rss_bytes"] == 1 << 20
 
 
+def test_when_a_command_started_is_no_value() -> None:
+    aplog = ((1, "[measurement]\ncommand = sleep\nstart_ns = 17\nelapsed = 0.3\n"),)
+    (block,) = observe(record(process(), aplog=aplog), plan(), silent).blocks
+    assert block.values == {"elapsed": 0.3}
+
+
 def test_measurement_blocks_replace_the_exec_block_and_free_values_join_the_last() -> None:
     log = (
         "ops = 7\n[measurement]\nthread = 1\nepoch = 3\ncommand = tar x\n"

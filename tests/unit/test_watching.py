@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchwright.core.observation import CpuProfile, ProcessRecord, TrialEnding
 from benchwright.core.resource_use import ResourceUse
-from benchwright.run.watching import BatchWatcher, OptionalObservers, exec_window
+from benchwright.run.watching import BatchWatcher, OptionalObservers, watched_window
 from benchwright.trial.bench import BatchResult, BenchProcesses
 from benchwright.trial.protocol import EpochRecord
 from benchwright.watch.observer import ObserverError, ObserverSet, Watch, Windows
@@ -139,9 +140,31 @@ def test_nothing_is_watched_where_there_are_no_processes(tmp_path: Path) -> None
 
 
 def test_the_window_of_a_trial_is_its_exec() -> None:
-    found = exec_window(record(4, ("SETUP", 5, 100), ("EXEC", 200, 50), ("EXEC", 210, 90)))
+    found = watched_window(record(4, ("SETUP", 5, 100), ("EXEC", 200, 50), ("EXEC", 210, 90)))
     assert found == (4, 200, 300)
-    assert exec_window(record(4, ("SETUP", 5, 100))) is None
+    assert watched_window(record(4, ("SETUP", 5, 100))) is None
+
+
+def measured(start: object, elapsed: float) -> tuple[int, str]:
+    """Return what `bw measure` appended in thread 1."""
+    where = "" if start is None else f"start_ns = {start}\n"
+    return 1, f"[measurement]\nthread = 1\ncommand = sleep\n{where}elapsed = {elapsed}\n\n"
+
+
+def test_the_window_of_a_trial_that_measures_a_part_is_this_part() -> None:
+    """Of a script that works for a second, measures 0.3 s and works again."""
+    whole = record(4, ("EXEC", 10**9, 3 * 10**9))
+
+    def window(*blocks: tuple[int, str]) -> tuple[int, int, int] | None:
+        text = "".join(text for _, text in blocks)
+        return watched_window(msgspec.structs.replace(whole, aplog=((1, text),)))
+
+    assert window(measured(2 * 10**9, 0.3)) == (4, 2 * 10**9, 2_300_000_000)
+    two = window(measured(2 * 10**9, 0.3), measured(2_400_000_000, 0.1))
+    assert two == (4, 2 * 10**9, 2_500_000_000)
+    # A script's own block, and the clock of another machine.
+    for elsewhere in (None, "soon", 7 * 10**12):
+        assert window(measured(elsewhere, 0.3)) == (4, 10**9, 4 * 10**9)
 
 
 def test_uses_go_with_their_epochs(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from benchwright.features.search.types import (
 from benchwright.findings.codes import make_finding
 from benchwright.findings.examine import rule_findings
 from benchwright.findings.explanation import Explanation, explain_test
+from benchwright.findings.resources import resource_findings
 from benchwright.findings.result import ObservedFiles, TestResult
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseValue
@@ -614,3 +615,24 @@ def test_a_limit_that_a_benchmark_may_intend_does_not_disturb_a_search() -> None
     load = explain_test(TestResult("a", whole_trials=(trial(1, use()),)), "a", [saturated])
     assert load.first == "cpu-saturated"
     assert disturbed_loads([load]) == DisturbedLoads()
+
+
+def test_what_is_known_of_much_more_than_was_measured_is_no_doubt_about_the_figure() -> None:
+    """A script states 0.3 s of 10 s itself, and a window is the whole trial."""
+    crowded = use(cpu=cpu(0.5, 1.5), tasks=(task("sh", 0.5, waiting=0.45),))
+    said = {}
+    for elapsed in (10.0, 0.3):
+        seen = tuple(trial(epoch, crowded, values={"elapsed": elapsed}) for epoch in (1, 2, 3))
+        test = TestResult("t", whole_trials=seen)
+        (finding,) = (one for one in resource_findings(test) if one.code == "noisy-neighbour")
+        said[elapsed] = finding, explain_test(test, "t", [finding])
+    finding, explained = said[10.0]
+    assert (finding.severity, explained.first) == (Severity.WARNING, "noisy-neighbour")
+    assert finding.evidence.startswith("other processes cost about ")
+    finding, explained = said[0.3]
+    assert (finding.severity, explained.first) == (Severity.NOTE, "")
+    assert finding.evidence.startswith(
+        "in the watched time (the figures are about 3 % of it), other "
+    )
+    assert explained.sentence.startswith("in the watched time (the figures are about 3 % of it), ")
+    assert explained.findings == (finding,)

@@ -233,6 +233,8 @@ pub(crate) struct MeasurementBlock {
     pub command: String,
     /// Exit status, or 128 + signal.
     pub status: i32,
+    /// CLOCK_MONOTONIC at the start [ns]; None: not in the block.
+    pub start_ns: Option<u64>,
     /// Elapsed time [ns].
     pub elapsed_ns: u64,
     /// None if the process could not be waited for.
@@ -255,6 +257,9 @@ impl MeasurementBlock {
     }
 
     fn write_measured(&self, text: &mut String) -> std::fmt::Result {
+        if let Some(start_ns) = self.start_ns {
+            writeln!(text, "start_ns = {start_ns}")?;
+        }
         if let Some(usage) = &self.usage {
             writeln!(text, "user = {}", seconds(usage.user_us))?;
             writeln!(text, "sys = {}", seconds(usage.system_us))?;
@@ -347,6 +352,7 @@ mod block_tests {
             epoch: 3,
             command: "postmark /tmp/x".into(),
             status: 0,
+            start_ns: Some(12),
             elapsed_ns: 5_470_682_999,
             usage: None,
             values: vec![("free_bytes".into(), "7".into())],
@@ -354,7 +360,7 @@ mod block_tests {
         assert_eq!(
             block.text(),
             "[measurement]\nthread = 2\nepoch = 3\ncommand = postmark /tmp/x\n\
-             elapsed = 5.470683\nstatus = 0\nfree_bytes = 7\n\n"
+             start_ns = 12\nelapsed = 5.470683\nstatus = 0\nfree_bytes = 7\n\n"
         );
     }
 

@@ -171,6 +171,8 @@ fn block(measurement: &Measurement, seen: &MeasuredRun, said: &[HookOutput]) -> 
         epoch: number_of("APEPOCH").unwrap_or(1),
         command: measurement.argv.join(" ").replace(['\n', '\r'], " "),
         status: seen.status,
+        // On stdout it would be a quantity of Auto-pilot's Getstats.
+        start_ns: aplog().and(seen.ended).map(|_| seen.start_ns),
         elapsed_ns: seen
             .ended
             .map_or(0, |ended| ended.at_ns.saturating_sub(seen.start_ns)),
@@ -183,12 +185,16 @@ fn number_of(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
+fn aplog() -> Option<OsString> {
+    env::var_os("APLOG").filter(|path| !path.is_empty())
+}
+
 /// Appends the text with one write, so that blocks of several processes never mix.
 fn append(text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
     }
-    match env::var_os("APLOG").filter(|path: &OsString| !path.is_empty()) {
+    match aplog() {
         Some(path) => OpenOptions::new()
             .append(true)
             .create(true)

@@ -40,17 +40,15 @@ fn a_block_goes_to_aplog_and_output_through() {
         .unwrap();
     assert_eq!((code(&output), output.stdout.len()), (3, 0));
     let text = folder.text("aplog");
-    assert!(
-        text.starts_with(
-            "[measurement]\nthread = 2\nepoch = 9\ncommand = sh -c cat; exit 3\nuser = "
-        )
-    );
+    assert!(text.starts_with(
+        "[measurement]\nthread = 2\nepoch = 9\ncommand = sh -c cat; exit 3\nstart_ns = "
+    ));
     assert!(text.ends_with("\n\n"));
     let names: Vec<_> = text
         .lines()
         .filter_map(|line| Some(line.split_once(" = ")?.0))
         .collect();
-    let expected = "thread epoch command user sys elapsed status rss_bytes minor_faults major_faults \
+    let expected = "thread epoch command start_ns user sys elapsed status rss_bytes minor_faults major_faults \
                     in_blocks out_blocks voluntary_switches involuntary_switches";
     assert_eq!(names.join(" "), expected);
     assert!(text.contains("\nstatus = 3\n"));

@@ -11,12 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.core.criterion import Criterion
 from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import Pairs
 from benchwright.core.resource_use import ResourceUse
-from benchwright.core.results import BROKEN_CODES, Finding, FindingFigures, Severity, Summary
+from benchwright.core.results import (
+    BROKEN_CODES,
+    Figure,
+    Finding,
+    FindingFigures,
+    Severity,
+    Summary,
+    states,
+)
 from benchwright.findings.codes import LIMITER_CODES, LIMITS_OF_FAILURES, make_finding
 from benchwright.findings.limiter import (
     WatchedWindow,
@@ -134,12 +143,17 @@ def explain_windows(
     causes = _ordered([finding for finding in findings if is_cause(finding)])
     limited = any(cause.code in LIMITER_CODES for cause in causes)
     seen = [window for window in windows if not reason_not_watched(window.use)]
-    longest = max(seen, key=lambda window: window.use.seconds, default=None)
+    # What is known of longer times than the figure is about only stands in for what is not.
+    best = [window for window in seen if window.of_figures] or seen
+    longest = max(best, key=lambda window: window.use.seconds, default=None)
     window = None if longest is None else longest.use
     others = [finding for finding in findings if finding not in causes]
     if not windows and total:
         others.append(make_finding("not-watched", name, NOT_WATCHED))
-    free = None if limited or not seen else unlimited([one.use for one in seen])
+    free = None if limited or not seen else unlimited([one.use for one in best])
+    if free is not None and not best[0].of_figures:
+        part = Figure(min(window.measured for window in best), "%")
+        free = states(free.form, **free.named, part_measured=part)
     return Explanation(
         name=name,
         figure=None,
@@ -191,6 +205,8 @@ def _sentence(windows: Sequence[WatchedWindow], free: FindingFigures | None) -> 
 
 def is_cause(finding: Finding) -> bool:
     """Return whether a finding explains a figure, and is not only a doubt about it."""
+    if finding.figures is not UNSET and "part_measured" in finding.figures.named:
+        return False  # It is about more time than the figure.
     if finding.code in LIMITER_CODES:
         return finding.code != "steal" or finding.severity is not Severity.NOTE
     return finding.code in _OF_THE_FIGURE and finding.severity is not Severity.NOTE

@@ -246,6 +246,13 @@ class WatchedWindow(msgspec.Struct, frozen=True):
     """Whether its engine reported that it fell behind its schedule."""
     shot: tuple[int, ...] = ()
     """Its epochs of which a command was killed by SIGKILL."""
+    measured: float = 1.0
+    """The part of it that the stated elapsed times are; 1 if they are not stated."""
+
+    @property
+    def of_figures(self) -> bool:
+        """Whether it is the time that the figures are about, and not one that has much more."""
+        return self.measured >= t.MEASURED
 
 
 class NamedLimit(msgspec.Struct, frozen=True):
@@ -253,13 +260,14 @@ class NamedLimit(msgspec.Struct, frozen=True):
 
     limit: LimitReached
     """The limit as the longest window shows it; one that has an event, if there is one."""
-    epochs: tuple[int, ...]
+    windows: tuple[WatchedWindow, ...]
     share: float
     """Share of the watched time in which it showed."""
 
 
 def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
     """Return the windows of a test's trials, in order, without void and warm-up trials."""
+    known = {trial.epoch: trial for trial in trials}
     counted = {trial.epoch: trial for trial in trials if counts(trial)}
     found = []
     for trial in counted.values():
@@ -268,9 +276,26 @@ def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
             epochs = tuple(e for e in range(first, last + 1) if e in counted)
             late = any(_is_late(counted[epoch]) for epoch in epochs)
             shot = tuple(e for e in epochs if _is_shot(counted[e]))
-            window = WatchedWindow(trial.use, epochs or (trial.epoch,), late, shot)
+            those = [known[epoch] for epoch in range(first, last + 1) if epoch in known]
+            measured = _measured(those or [trial], trial.use.seconds)
+            window = WatchedWindow(trial.use, epochs or (trial.epoch,), late, shot, measured)
             found.append(window)
     return tuple(found)
+
+
+def _measured(trials: Sequence[Trial], seconds: float) -> float:
+    """Return which part of a window the elapsed times of its trials are, at most 1; 1 if one of
+    them states none."""
+    total = 0.0
+    for trial in trials:
+        each: dict[int, float] = {}
+        for block in trial.blocks:
+            if "elapsed" in block.values:
+                each[block.thread] = each.get(block.thread, 0.0) + block.values["elapsed"]
+        if not each:
+            return 1.0
+        total += max(each.values())
+    return min(total / seconds, 1.0) if seconds > 0 else 1.0
 
 
 def counts(trial: Trial) -> bool:
@@ -314,7 +339,7 @@ def _named_limit(
     _longest, limit = max(found, key=lambda one: (one[1].event, one[0].use.seconds))
     time = sum(window.use.seconds for window in among)
     share = sum(window.use.seconds for window, _ in found) / time
-    return NamedLimit(limit, epochs_of([window for window, _ in found]), share)
+    return NamedLimit(limit, tuple(window for window, _ in found), share)
 
 
 def epochs_of(windows: Sequence[WatchedWindow]) -> tuple[int, ...]:
@@ -327,19 +352,19 @@ def showing(
     evidence_of: Callable[[ResourceUse], FindingFigures | None],
     *,
     mostly: bool = False,
-) -> tuple[FindingFigures | None, tuple[int, ...]]:
-    """Return the evidence of the longest window that has any, and the epochs of all windows that
-    do; None if there are none, or, with `mostly`, if they are not most of the watched time."""
+) -> tuple[FindingFigures | None, list[WatchedWindow]]:
+    """Return the evidence of the longest window that has any, and all windows that do; None if
+    there are none, or, with `mostly`, if they are not most of the watched time."""
     each = [(window, evidence_of(window.use)) for window in windows]
     found = [(window, shown) for window, shown in each if shown is not None]
     if not found:
-        return None, ()
+        return None, []
     time = sum(window.use.seconds for window in windows)
     watched = sum(window.use.seconds for window, _ in found)
     if mostly and watched <= t.MAJORITY * time:
-        return None, ()
+        return None, []
     _longest, evidence = max(found, key=lambda one: one[0].use.seconds)
-    return evidence, epochs_of([window for window, _ in found])
+    return evidence, [window for window, _ in found]
 
 
 # -- The sentence about a result without a limit -------------------------------------
@@ -360,7 +385,7 @@ _UNLIMITED = {
     "short": TOO_SHORT,
     "busy": "no limit of the benchmark's own was found, but [; {cpus} {busy} busy[ (the hypervisor took {stolen:.2f})], "
     "mostly with {user} ({used:.2f}[ of {count}] CPUs)[, which is neither the benchmark's own nor named as its "
-    "server; if it is the server, name it: --target-name {program}]][; the CPUs that its cpuset allows ({allowed}) "
+    "server; if it is the server, name it: --target-name {program}]][; the CPUs that it may use ({allowed}) "
     "were all busy][; cgroup {cgroup} was throttled by its CPU quota in {throttled} of {periods} periods][; the disk "
     "{disk} was {disk_busy} busy with {queue:.1f} requests in flight]" + _IN_WINDOWS,
     "brief": "no limit lasted for most of the watched time: {code} in {some} of {total} watched windows",

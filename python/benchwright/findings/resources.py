@@ -25,7 +25,14 @@ from benchwright.findings import sanity
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import in_trials, make_finding
 from benchwright.findings.limit import StatedCapacity
-from benchwright.findings.limiter import WatchedWindow, counts, named_limits, showing, windows_of
+from benchwright.findings.limiter import (
+    WatchedWindow,
+    counts,
+    epochs_of,
+    named_limits,
+    showing,
+    windows_of,
+)
 from benchwright.findings.limiter_cpu import cpu_steal, steal_statement, stolen
 from benchwright.findings.limiter_io import limit_kills, uses_disk
 from benchwright.findings.programs import is_generator, is_server
@@ -432,12 +439,8 @@ def limit_findings(
 ) -> list[Finding]:
     """Return a finding for each limit of a test, the most explanatory first."""
     return [
-        make_finding(
-            named_limit.limit.code,
-            name,
-            _within(named_limit.limit.figures, named_limit.epochs, total),
-        )
-        for named_limit in named_limits(windows, capacities)
+        _finding(one.limit.code, name, one.limit.figures, one.windows, total, event=one.limit.event)
+        for one in named_limits(windows, capacities)
     ]
 
 
@@ -445,15 +448,15 @@ def window_findings(name: str, windows: Sequence[WatchedWindow], total: int) -> 
     """Return the findings from single windows and from differences between windows."""
     found = _kernel_findings(name, windows, total)
     for code, evidence_of, severity in _ANYWHERE:
-        shown, epochs = showing(windows, evidence_of)
+        shown, those = showing(windows, evidence_of)
         if shown is not None:
-            one = make_finding(code, name, _within(shown, epochs, total), severity)
+            one = _finding(code, name, shown, those, total, severity, event=code == "not-watched")
             remedy = _REMEDIES.get(evidence_of, one.remedy)
             found.append(msgspec.structs.replace(one, remedy=remedy))
     for code, evidence_of, severity in _MOSTLY:
-        shown, epochs = showing(windows, evidence_of, mostly=True)
+        shown, those = showing(windows, evidence_of, mostly=True)
         if shown is not None:
-            found.append(make_finding(code, name, _within(shown, epochs, total), severity))
+            found.append(_finding(code, name, shown, those, total, severity))
     told = {finding.code for finding in found}
     for code, between in _BETWEEN:
         evidence = between([window.use for window in windows])
@@ -483,7 +486,8 @@ def _kernel_findings(name: str, windows: Sequence[WatchedWindow], total: int) ->
         epochs = tuple(dict.fromkeys(e for _, within in messages for e in within))
         kernel_messages = [message for message, _ in messages]
         shown = _messages(kernel_messages, tells_trial=len(epochs) > 1)
-        evidence = _within(shown, epochs, total)
+        where = _where(epochs, total)
+        evidence = states(shown.form, **shown.named, where=where)
         one = make_finding("errors-in-kernel-log", name, evidence, severity)
         remedy = _OF_OTHERS
         if chosen is _errors:
@@ -523,23 +527,22 @@ def _figure_findings(
 ) -> Iterator[Finding]:
     """Yield findings about implausible figures."""
     uses = [window.use for window in windows]
-    shown, epochs = showing(windows, sanity.from_cache, mostly=True)
+    shown, those = showing(windows, sanity.from_cache, mostly=True)
     if shown is not None:
         storage = any(map(sanity.about_storage, uses)) or any(
             sanity.implied(figure, stated) is not None for figure in figures
         )
         severity = None if storage else Severity.NOTE
-        evidence = _within(shown, epochs, total)
-        yield make_finding("answered-from-cache", name, evidence, severity)
+        yield _finding("answered-from-cache", name, shown, those, total, severity)
     for figure in figures:
         exceeded = sanity.exceeded(figure, stated, uses)
         if exceeded is not None:
             yield make_finding("exceeds-known-limit", name, exceeded)
-    shown, epochs = showing(
+    shown, those = showing(
         windows, lambda use: sanity.io_size(use, stated.operation_bytes), mostly=True
     )
     if shown is not None:
-        yield make_finding("io-size-not-as-claimed", name, _within(shown, epochs, total))
+        yield _finding("io-size-not-as-claimed", name, shown, those, total)
 
 
 def _too_short(
@@ -590,9 +593,25 @@ def _partly_watched(
         )
 
 
-def _within(shown: FindingFigures, epochs: Sequence[int], total: int) -> FindingFigures:
-    """Return figures with the trials in which they show."""
-    return states(shown.form, **shown.named, where=_where(epochs, total))
+def _finding(
+    code: str,
+    name: str,
+    shown: FindingFigures,
+    windows: Sequence[WatchedWindow],
+    total: int,
+    severity: Severity | None = None,
+    *,
+    event: bool = False,
+) -> Finding:
+    """Return a finding of these windows. Where these have much more time than the figures are about,
+    it says so, and is no doubt about them, unless it is about an `event` and no share of a time."""
+    seconds = sum(window.use.seconds for window in windows)
+    parts = sum(window.measured * window.use.seconds for window in windows)
+    measured = parts / seconds if seconds else 1.0
+    part = None if event or measured >= t.MEASURED else Figure(measured, "%")
+    where = _where(epochs_of(windows), total)
+    figures = states(shown.form, **shown.named, part_measured=part, where=where)
+    return make_finding(code, name, figures, Severity.NOTE if part else severity)
 
 
 def _where(epochs: Sequence[int], total: int) -> str:

@@ -73,7 +73,11 @@ def result_of(test: TestResult) -> Result:
         values={name: column.values for name, column in test.columns.items()},
         units={name: test.rules.row(name).unit for name in test.columns},
         uses=tuple(window.use for window in windows),
-        limits=tuple(named_limit.limit.code for named_limit in named_limits(windows)),
+        limits=tuple(
+            one.limit.code
+            for one in named_limits(windows)
+            if all(window.of_figures for window in one.windows)
+        ),
     )
 
 

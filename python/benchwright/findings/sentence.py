@@ -11,7 +11,8 @@ A template stands beside its code (`Code.says`):
   parts may be absent.
 - `<...>` is a detail: it is left out likewise, and where several findings share one sentence;
   that has `b` in place of `<a|b>`.
-- The value `where`, in which trials, is a detail at the end of every sentence.
+- The value `where`, in which trials, is a detail at the end of every sentence. `part_measured` is
+  at the start of every sentence about much more time than the figures: it is their part of it.
 
 Decision: a stored finding has its sentence too, because a later version may have another template:
 one that no longer makes the stored sentence is not used. Rejected: to find the figures in sentences
@@ -39,6 +40,9 @@ from benchwright.core.text import (
 )
 
 # -- Templates -------------------------------------------------------------------------
+
+
+_LONGER = "[in the watched time (the figures are about {part_measured} of it), ]"
 
 
 class _Slot(msgspec.Struct, frozen=True):
@@ -112,7 +116,7 @@ def _text(
 def sentence(template: str, figures: FindingFigures, *, short: bool = False) -> str:
     """Return the sentence with these figures; `short`: without details. Raises KeyError if a value
     is absent that the template requires."""
-    text = _text(_parsed(template), figures.named, _value_text, short=short)
+    text = _text(_parsed(_LONGER + template), figures.named, _value_text, short=short)
     return text if short else f"{text}{figures.named.get('where', '')}"
 
 
@@ -171,7 +175,7 @@ _RELATIVE = ("%", "+%", "scaled MADs")
 def range_sentence(template: str, findings: Sequence[FindingFigures]) -> str | None:
     """Return the short sentence of findings that differ only in numbers, with the range of each:
     `they used 1.33 to 1.51 CPUs of 2`; None if they say different things."""
-    nodes, rows = _parsed(template), [finding.named for finding in findings]
+    nodes, rows = _parsed(_LONGER + template), [finding.named for finding in findings]
     if len({_text(nodes, row, _shape, short=True) for row in rows}) > 1:
         return None
     spans: dict[str, Value] = {}

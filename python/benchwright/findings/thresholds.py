@@ -51,6 +51,9 @@ SHORT_LIVED = 0.5
 OTHERS_COST = 0.05
 """Share of the elapsed time that others, or the hypervisor, cost: more than the daemons of a quiet
 machine use (1 to 3 % of a CPU)."""
+MEASURED = 0.9
+"""Share of a window that the stated elapsed times are, from which on it is about them: pauses of up
+to a tenth lie between short trials that share a window."""
 GROUP_CORES = 0.5
 """CPU time of others from which on their part of the run queue may exceed their CPU time [cores].
 """

@@ -23,6 +23,7 @@ from benchwright.findings.codes import make_finding
 from benchwright.study.journal import SessionInfo
 from benchwright.study.logs import file_name
 from benchwright.trial.bench import BatchResult, BenchProcesses, LocalBench
+from benchwright.trial.observe import measured_window
 from benchwright.trial.programs import find_sampler
 from benchwright.trial.protocol import EpochRecord
 from benchwright.watch.named_servers import server_pids
@@ -220,7 +221,7 @@ class BatchWatcher:
 
     def with_uses(self, test: str, result: BatchResult) -> BatchResult:
         """Return a batch's result with the resource use and the profiles of its trials."""
-        windows = [w for w in map(exec_window, result.epochs) if w is not None]
+        windows = [w for w in map(watched_window, result.epochs) if w is not None]
         if windows:
             length_ns = sum(end - begin for _, begin, end in windows)
             self._lengths_ns[test] = length_ns / len(windows)
@@ -278,14 +279,10 @@ class BatchWatcher:
             observer.close()
 
 
-def exec_window(record: EpochRecord) -> tuple[int, int, int] | None:
-    """Return the window of an epoch's EXEC [ns]; None if nothing was executed."""
-    executed = [p for p in record.processes if p.mode == "EXEC" and p.start_ns]
-    if not executed:
-        return None
-    begin = min(process.start_ns for process in executed)
-    end = max(process.start_ns + process.elapsed_ns for process in executed)
-    return record.epoch, begin, end
+def watched_window(record: EpochRecord) -> tuple[int, int, int] | None:
+    """Return the window of an epoch's measured part [ns]; None if nothing was executed."""
+    window = measured_window(record)
+    return None if window is None else (record.epoch, *window)
 
 
 def unwatched_use(windows: Windows, why: str) -> ResourceUse:

@@ -40,7 +40,8 @@ from benchwright.trial.protocol import EpochRecord
 
 _APLOG_HEADER = re.compile(r"\[([^\]]+)\]\s*\Z")
 _APLOG_NAMES = {"sys": "system"}
-_NOT_VALUES = frozenset({"thread", "epoch", "command", "status"})
+_START = "start_ns"
+_NOT_VALUES = frozenset({"thread", "epoch", "command", "status", _START})
 
 
 class AplogSection(msgspec.Struct):
@@ -358,6 +359,40 @@ def _measured(log: Aplog, thread: int, epoch: int) -> list[MeasurementBlock]:
                 )
             )
     return rows
+
+
+def measured_window(record: EpochRecord) -> tuple[int, int] | None:
+    """Return when the measured part of an epoch began and ended [CLOCK_MONOTONIC ns]: from the
+    first start to the last end of the commands that `bw measure` measured, in a thread without such
+    commands of its EXEC; all of EXEC where a script states times without their start.
+
+    None if nothing was executed.
+    """
+    executed = [
+        (process.thread, process.start_ns, process.start_ns + process.elapsed_ns)
+        for process in record.processes
+        if process.mode == CommandMode.EXEC and process.start_ns
+    ]
+    if not executed:
+        return None
+    begin, end = min(start for _, start, _ in executed), max(end for *_, end in executed)
+    logs = {thread: list(_block_times(parse_aplog(text))) for thread, text in record.aplog}
+    spans = [(start, end) for thread, start, end in executed if not logs.get(thread)]
+    for start, elapsed_ns in (times for found in logs.values() for times in found):
+        # The clock of another machine has other times.
+        if start is None or not begin <= start <= start + elapsed_ns <= end:
+            return begin, end
+        spans.append((start, start + elapsed_ns))
+    return min(start for start, _ in spans), max(end for _, end in spans)
+
+
+def _block_times(log: Aplog) -> Iterator[tuple[int | None, int]]:
+    """Yield the start of each measured command, None if it is not stated, and its time [ns]."""
+    for section in log.sections:
+        if section.name == "measurement":
+            start = section.fields.get(_START, "")
+            elapsed = parse_number(section.fields.get("elapsed", "")) or 0.0
+            yield int(start) if start.isdecimal() else None, round(elapsed * 1e9)
 
 
 def _other_blocks(log: Aplog) -> list[dict[str, str]]:

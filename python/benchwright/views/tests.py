@@ -145,7 +145,9 @@ def _limit_lines(
         causes = (
             f"{group.sentence} [{group.code}]; "
             for group in groups
-            if group.code in UNSTEADY_CODES and not {*names}.isdisjoint(group.tests)
+            if group.code in UNSTEADY_CODES
+            and group.severity is not Severity.NOTE
+            and not {*names}.isdisjoint(group.tests)
         )
         cause = next(causes, "")
         yield from wrapped(_instead_text(names, limits), width)

@@ -163,7 +163,7 @@ def end_child(child: subprocess.Popen[bytes]) -> None:
 
 
 Windows = Sequence[tuple[int, int, int]]
-"""(epoch, start, end) of each trial's EXEC, CLOCK_MONOTONIC [ns]."""
+"""(epoch, start, end) of each trial's measured part, CLOCK_MONOTONIC [ns]."""
 
 
 class BatchObserver(Observer, Protocol):
