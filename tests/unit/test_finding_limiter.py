@@ -387,6 +387,8 @@ def test_others_cost_a_pinned_trial_no_more_than_its_processor_had_left() -> Non
     (limit, *_) = limiters(use(cpu=seen, tasks=pinned))
     assert limit.code == "noisy-neighbour"
     assert "about 67.3 % of the elapsed time: they used 0.71 CPUs of 1" in limit.evidence
+    (limit, *_) = limiters(use(cpu=seen, tasks=pinned, others=(task("java", 1.7, of="other"),)))
+    assert "of 1 (on all CPUs, java 1.7 CPUs), and" in limit.evidence
     anywhere = tuple(task("python3", 0.048, waiting=0.9, cpus=()) for _ in range(6))
     (limit, *_) = limiters(use(cpu=seen, tasks=anywhere))
     assert "they used 1.71 CPUs of 2" in limit.evidence

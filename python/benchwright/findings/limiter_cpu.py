@@ -407,8 +407,11 @@ def noisy_neighbour(use: ResourceUse) -> LimitReached | None:
     cost = _cost(worst, use, found)
     if cost < t.OTHERS_COST:
         return None
-    names = ", ".join((*_named(use), *_not_identified(worst.others, use)))
+    named = list(_named(use))
+    names = ", ".join((*named, *_not_identified(worst.others, use)))
     some = "the busiest: " if len(use.others) >= MOST_OTHERS else ""
+    if named and worst.count < found.count:
+        some = f"on all CPUs, {some}"  # On which of them a program ran is not recorded.
     figures = states(
         cost=Figure(cost, "%"),
         used=Figure(worst.others, "CPUs"),
