@@ -5,9 +5,7 @@ one, a file of another tool. Decision: one type, which whoever reads a source fi
 the rest is computed at first use and then kept, so that no reader has its own way from trials to
 columns, and none computes what it does not need. It is in this room because findings are the lowest
 thing that is computed of a test as a whole; its figures are chosen in report/answer.py
-(`estimate_of`).
-
-The note that trials were profiled, and the files of what observers recorded of a test.
+(`estimate_of`). Beside it: which files observers recorded of a test, and the note that they did.
 """
 
 from __future__ import annotations

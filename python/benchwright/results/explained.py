@@ -1,7 +1,4 @@
-"""Reads the stored results that `bw why` explains, each with its main quantity.
-
-The document of `bw why`.
-"""
+"""The stored results that `bw why` explains, each with its main quantity, and its document."""
 
 from __future__ import annotations
 

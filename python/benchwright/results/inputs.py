@@ -1,6 +1,5 @@
-"""Reads the inputs of commands, result files and studies, and gives them distinct names.
-
-The inputs of a plot: from `NAME GLOB` on the command line to tests.
+"""Reads the inputs of commands, result files and studies, and gives them distinct names; those of a
+plot are `NAME GLOB`.
 
 GLOB is a file, a pattern of files, a study, or `STUDY:TEST`, where TEST may be a pattern too
 (`study:ext2:*`). Quoted patterns, as in the Auto-pilot paper, are expanded here. Decision: the name

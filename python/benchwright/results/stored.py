@@ -1,8 +1,5 @@
-"""Reads the results of stored sessions: pages, exports, `bw show`, histories and data frames are
-functions of them.
-
-The trials of a comparison's stored arms as blocks, for comparing them again.
-"""
+"""Reads the results of stored sessions, of which pages, exports, `bw show`, histories and data
+frames are functions, and the trials of a comparison as blocks, to compare them again."""
 
 from __future__ import annotations
 

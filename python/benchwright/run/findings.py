@@ -1,9 +1,7 @@
-"""The findings of a session, computed when its outcome is known.
+"""What follows when the outcome of a session is known: its findings, then its notices.
 
 Purpose: one place gathers their inputs, so that the finding that makes a gate undecided is
 also the one that is reported and stored (study/contents.py).
-
-Notices of the end of a session or a load: composed, delivered, recorded.
 
 Decision: a notice comes after the result is printed and durable, raises nothing, and does not
 change the exit status: a mail server's behaviour says nothing about the benchmark.

@@ -1,7 +1,5 @@
-"""Watching a session's batches: which servers are watched, and what is recorded with a trial.
-
-Which observers watch a session or its loads, and where they write.
-"""
+"""What watches a session or its loads: which servers and observers, where they write, and what is
+recorded with a trial."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The JSON document of a load, and the load that is in the output of a trial.
-
-Limits of a load, and how it ended, as JUnit XML (report/junit.py).
-"""
+"""A load as a document: JSON, also as read from the output of a trial, and JUnit XML of its limits
+and its end (report/junit.py)."""
 
 from __future__ import annotations
 

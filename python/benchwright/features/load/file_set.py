@@ -1,12 +1,11 @@
-"""File sets that grow with the load, and how many operations a chain of operations has. Pure.
+"""File sets of a load: how they grow with it, how many operations a chain has, and whether what was
+drawn is what the tables say. Pure.
 
 Decision: a user gives weights and rates of operations sent, as the published tables do; the
 engine draws chains. A chain of n operations on average is drawn with weight / n, and chains
 arrive at rate / (mean n of the drawn chains). n follows from the tables of sizes alone: the
 engine cuts a transfer into pieces, and a whole file counts with the size of a new file.
 Source: Anderson and Chase, Fstress (2002): counts per directory grow with the load.
-
-Findings about a file workload: what was drawn differs from its tables, objects were missing.
 
 Decision: the mix of chains, the popularity of files and directories, and sizes are compared with
 their tables by chi-square tests in every run, because a generator that silently used another

@@ -7,9 +7,8 @@ each other. A difference is reported only if it also matters. The clocks are jud
 gap between the arrivals of all hosts: a host that starts much less than a gap late changes no
 arrival process.
 
-Whether instruments that measured the same thing at the same times agree: ranks within blocks.
-
-Decision: within each block (an interval of a run) the instruments are ranked, so whatever changes
+Decision: the hosts are instruments that measured the same thing at the same times. Within each block
+(an interval of a run) the instruments are ranked, so whatever changes
 all of them from block to block has no effect, and no distribution is assumed. The sum of the ranks
 of one instrument has an exact distribution if the instruments are exchangeable; with two
 instruments it is the sign test. Rejected: a test of the pooled values, which depend on each other

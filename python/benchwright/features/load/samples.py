@@ -1,9 +1,7 @@
-"""Samples and traces in our own format (docs/trace-format.md), written from numpy arrays
-and read into them.
+"""Operations as numpy arrays: samples and traces in our own format (docs/trace-format.md), read and
+written, and filaments in Python, a class that yields its operations ahead of time in batches.
 
-Filaments in Python: a class that yields its operations ahead of time, in batches.
-
-Purpose: patterns that TOML cannot describe. Decision: whole arrays of operations are
+Purpose of the latter: patterns that TOML cannot describe. Decision: whole arrays of operations are
 generated long before they are due and passed to the engine, so that Python never delays
 one. Rejected: a callback for each event, which would put an interpreter between an
 operation's time and its issue. Such a filament therefore cannot wait for a
