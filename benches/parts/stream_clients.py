@@ -183,7 +183,9 @@ class Peers:
         if asked.rate_per_s is not None:
             words += ["--request-rate", f"{asked.rate_per_s:g}", "--arrival-pattern", "constant"]
         out = self._run("aiperf", words, "--artifact-dir")
-        return [json.loads(line) for line in (out / "profile_export.jsonl").open()]
+        return [
+            json.loads(line) for line in (out / "profile_export.jsonl").read_text().splitlines()
+        ]
 
     def guidellm(self, asked: Asked) -> Document:
         """Run guidellm; return its benchmark."""

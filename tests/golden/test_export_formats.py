@@ -33,6 +33,9 @@ SUFFIX = {
 
 OF_LOADS = {"openmetrics-intervals": "txt", "hlog": "hlog", "hgrm": "hgrm"}
 """Formats that have nothing but loads."""
+OF_STREAMS = {"vllm": "json", "aiperf": "json", "guidellm": "json"}
+"""Formats that have nothing but loads with streams."""
+SUFFIXES = SUFFIX | OF_LOADS | OF_STREAMS
 LOADS = "loads.prom"
 """The format `prometheus` of loads."""
 
@@ -44,6 +47,8 @@ def view_of(name: str) -> ExportView:
 
     if name in OF_LOADS:
         return exported_session.loads()
+    if name in OF_STREAMS:
+        return exported_session.streams()
     view = exported_session.session()
     if name != "pyperf":
         return view
@@ -53,7 +58,7 @@ def view_of(name: str) -> ExportView:
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_text_of_a_format(name: str) -> None:
     exported = FORMATS[name].write(view_of(name))
-    texts = [(f"{name}.{(SUFFIX | OF_LOADS)[name]}", exported.text), *exported.beside]
+    texts = [(f"{name}.{SUFFIXES[name]}", exported.text), *exported.beside]
     for file, text in texts:
         check_golden(file, text)
 
@@ -71,7 +76,7 @@ def check_golden(file: str, text: str) -> None:
 
 
 def test_every_golden_file_belongs_to_a_format() -> None:
-    named = {f"{name}.{suffix}" for name, suffix in (SUFFIX | OF_LOADS).items()}
+    named = {f"{name}.{suffix}" for name, suffix in SUFFIXES.items()}
     beside = {
         file for name in ("otava", "hgrm") for file, _ in FORMATS[name].write(view_of(name)).beside
     }

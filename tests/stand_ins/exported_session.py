@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,12 @@ from benchwright.features.exchange.export import (
     ExportTrial,
     ExportView,
 )
-from benchwright.features.load.types import EngineResult, IntervalResult, TimeDistribution
+from benchwright.features.load.types import (
+    EngineResult,
+    IntervalResult,
+    StreamResult,
+    TimeDistribution,
+)
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import answer_of, finding_groups
 from hdr_text import encode
@@ -184,6 +190,57 @@ def loads() -> ExportView:
     )
 
 
+def streams(
+    *, role_ns: int = 0, finish_ns: int = 0, shared: int = 0, failed: int = 0, warm_up_ns: int = 0
+) -> ExportView:
+    """Return a session of one load with 20 streams of 11 tokens, of which the first comes after 50
+    to 69 ms and each other after 10 ms.
+
+    Before the first is an event with a role alone, `role_ns` earlier; behind the last one with the
+    reason of the end, `finish_ns` later; without these times they are in the same read.
+    """
+    view = loads()
+    (test,) = view.tests
+    sound = msgspec.json.decode(RESULT.read_bytes(), type=EngineResult)
+    firsts = [(50 + at) * 10**6 for at in range(20)]
+    gaps = [10 * 10**6] * 10
+    lasts = [first + sum(gaps) for first in firsts]
+    late = 10**6
+    found = StreamResult(
+        operations=len(firsts) + failed,
+        succeeded=len(firsts),
+        cut=failed,
+        failed_inside=0,
+        first_ns=_times([first + late for first in firsts]),
+        first_service_ns=_times(firsts),
+        first_visible_ns=_times([first + late for first in firsts]),
+        first_event_ns=_times([first + late - role_ns for first in firsts]),
+        last_ns=_times([last + late for last in lasts]),
+        tpot_ns=_times([10 * 10**6] * len(firsts)),
+        gap_ns=_times(gaps * len(firsts)),
+        largest_gap_ns=_times([max(gaps)] * len(firsts)),
+        read_lateness_ns=_times([10**4]),
+        events=(13 + bool(role_ns) + bool(finish_ns)) * len(firsts),
+        content_events=11 * len(firsts),
+        shared_events=shared,
+        tokens=11 * len(firsts),
+        with_tokens=len(firsts),
+        prompt_tokens=7 * len(firsts),
+    )
+    ends = msgspec.structs.replace(
+        sound.all, service_ns=_times([last + finish_ns for last in lasts])
+    )
+    result = msgspec.structs.replace(
+        sound,
+        started_ns=START_NS,
+        elapsed_ns=2 * 10**9 + warm_up_ns,
+        kinds={"all": ends},
+        streams=found,
+    )
+    load = ExportLoad(test=test.name, trial=1, result=result, warm_up_ns=warm_up_ns)
+    return msgspec.structs.replace(view, loads=(load,))
+
+
 def _load(at: int, times_ns: tuple[int, ...]) -> EngineResult:
     """Return a result in which each operation had one of these response times, and half of it as
     service time."""
@@ -243,5 +300,13 @@ def _times(values: Sequence[int]) -> TimeDistribution:
         sd=statistics.stdev(values) if len(values) > 1 else 0.0,
         min=min(values),
         max=max(values),
+        p50=_rank(values, 0.5),
+        p90=_rank(values, 0.9),
+        p95=_rank(values, 0.95),
+        p99=_rank(values, 0.99),
         hdr=encode(values, 3, level=0),
     )
+
+
+def _rank(values: Sequence[int], share: float) -> int:
+    return sorted(values)[math.ceil(share * len(values)) - 1]

@@ -61,6 +61,8 @@ OTHER_PROGRAMS = {
     "cargo, pipx, twine": "--spec --strict --workspace",
     "k6, memtier, oha": "--data-size --latency-correction --no-tui --output-format"
     " --rate-limiting --ratio --seconds",
+    "vLLM, AIPerf": "--append-result --label --per-chunk-usage --save-detailed --save-result"
+    " --use-server-token-count",
     "systemd-escape": "--path --template",
     "zramctl": "--algorithm --find",
     "timeout": "--foreground",

@@ -29,6 +29,7 @@ from benchwright.study.journal import Study
 STUDIES = Path(__file__).parents[1] / "data" / "studies-0.1"
 SEARCHES = ("peak", "ramp", "surface")
 OF_TIMES = ("hyperfine", "google-benchmark")
+OF_STREAMS = ("vllm", "aiperf", "guidellm")
 REFUSED = {
     # A search has no times of single trials.
     *((kind, name) for kind in SEARCHES for name in (*OF_TIMES, "pyperf")),
@@ -37,6 +38,12 @@ REFUSED = {
         (kind, name)
         for kind in ("run", "compare", "suite", "interrupted", *SEARCHES)
         for name in ("openmetrics-intervals", "hlog", "hgrm")
+    ),
+    # They have no streams.
+    *(
+        (kind, name)
+        for kind in ("run", "compare", "load", "suite", "interrupted", *SEARCHES)
+        for name in OF_STREAMS
     ),
     # Their main metric is better higher.
     *((kind, "pyperf") for kind in ("run", "load", "suite")),
@@ -308,7 +315,7 @@ def test_what_bw_load_printed_is_a_source(
         status = main(["export", str(file), "--format", name, *out])
         said = capsys.readouterr()
         assert status == 0 or "[bad-argument]" in said.err, (name, said.err)
-        assert (status == 0) == (name not in (*OF_TIMES, "pyperf")), name
+        assert (status == 0) == (name not in (*OF_TIMES, *OF_STREAMS, "pyperf")), name
     assert main(["export", str(file), "--format", "hlog"]) == 0
     log = capsys.readouterr().out
     assert len(re.findall(r"^[\d.]+,1\.000,[\d.]+,HISTF", log, re.MULTILINE)) == 2

@@ -60,7 +60,8 @@ class ExportFormatsDocument(
 _FORMATS = (
     *("hyperfine", "pyperf", "benchfmt", "jmh", "google-benchmark"),
     *("github-action-benchmark", "bencher", "otava", "prometheus", "openmetrics"),
-    *("openmetrics-intervals", "hlog", "hgrm", "junit", "markdown", "perfherder"),
+    *("openmetrics-intervals", "hlog", "hgrm", "vllm", "aiperf", "guidellm"),
+    *("junit", "markdown", "perfherder"),
 )
 """The names of `features.exchange.export.FORMATS`, which is imported only where something is exported."""
 _EXAMPLES = """\

@@ -112,6 +112,7 @@ def _tests_view(
                 test=named[document.test.id],
                 trial=document.trial,
                 result=document.document.result,
+                warm_up_ns=document.document.report.warm_up_ns,
                 limits=document.document.document.limits,
             )
             for document in documents
@@ -158,6 +159,7 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
         reason=why,
         findings=findings,
     )
+    load = TrialLoad(document, result)
     view = ExportView(
         study=path.name,
         session=1,
@@ -168,8 +170,16 @@ def read_load_file(path: Path, wanted: Sequence[str] = ()) -> ExportView:
         duration_ns=result.elapsed_ns,
         tests=(test,),
         groups=finding_groups([(test.name, finding) for finding in findings]),
-        sentences=(TrialLoad(document, result).sentence,),
-        loads=(ExportLoad(test=test.name, trial=1, result=result, limits=document.limits),),
+        sentences=(load.sentence,),
+        loads=(
+            ExportLoad(
+                test=test.name,
+                trial=1,
+                result=result,
+                warm_up_ns=load.report.warm_up_ns,
+                limits=document.limits,
+            ),
+        ),
     )
     return _with_metrics(view, wanted) if wanted else view
 

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from benchwright.features.exchange.export import ci, histograms, prometheus, services, tools
+from benchwright.features.exchange.export import (
+    ci,
+    histograms,
+    prometheus,
+    services,
+    streams,
+    tools,
+)
 from benchwright.features.exchange.export.view import (
     Exported,
     ExportLoad,
@@ -67,6 +74,9 @@ FORMATS = {
         ),
         ExportFormat("hlog", "readers of HdrHistogram's logs", histograms.hlog),
         ExportFormat("hgrm", "HdrHistogram's plotter", histograms.hgrm),
+        ExportFormat("vllm", "scripts for vllm bench serve --save-result", streams.vllm),
+        ExportFormat("aiperf", "scripts for AIPerf's profile_export_aiperf.json", streams.aiperf),
+        ExportFormat("guidellm", "scripts for guidellm's benchmarks.json", streams.guidellm),
         ExportFormat("junit", "CI systems, as test cases", ci.junit),
         ExportFormat("markdown", "people, as a step summary of CI", ci.markdown),
         ExportFormat("perfherder", "Treeherder", services.perfherder),

@@ -127,6 +127,8 @@ class ExportLoad(msgspec.Struct, frozen=True, kw_only=True):
     trial: int
     """Its number; 1 for a result that is in no study."""
     result: EngineResult
+    warm_up_ns: int = 0
+    """Before the measured part; `elapsed_ns` of the result has it too."""
     limits: tuple[LimitVerdict, ...] = ()
     """The verdicts on its limits."""
 

@@ -17,6 +17,12 @@ from benchwright.features.exchange.foreign.load_tools import FIO, K6_POINTS, K6_
 from benchwright.features.exchange.foreign.python_tools import ASV, PYPERF, PYTEST_BENCHMARK
 from benchwright.features.exchange.foreign.refused import printed_by_bw, refusal
 from benchwright.features.exchange.foreign.sampled import BENCHMARK_DOTNET, LLAMA_BENCH
+from benchwright.features.exchange.foreign.stream_tools import (
+    AIPERF,
+    AIPERF_RECORDS,
+    GUIDELLM,
+    VLLM,
+)
 from benchwright.features.exchange.foreign.trackers import ACTION, ACTION_STORE, OTAVA
 from benchwright.study.parsers.api import ResultFormats, ResultParser
 
@@ -32,6 +38,10 @@ PARSERS: tuple[ResultParser, ...] = (
     FIO,
     K6_SUMMARY,
     K6_POINTS,
+    VLLM,
+    AIPERF,
+    AIPERF_RECORDS,
+    GUIDELLM,
     ASV,
     CRITERION,
     LLAMA_BENCH,
@@ -45,7 +55,8 @@ PARSERS: tuple[ResultParser, ...] = (
 FORMATS = ResultFormats(
     PARSERS,
     "hyperfine, pyperf, pytest-benchmark, asv, go test -bench, JMH, Google Benchmark, criterion, "
-    "BenchmarkDotNet, llama-bench, fio, k6, redis-benchmark, Otava or github-action-benchmark",
+    "BenchmarkDotNet, llama-bench, fio, k6, vLLM, AIPerf, guidellm, redis-benchmark, Otava or "
+    "github-action-benchmark",
     refusal,
     json_damage,
 )

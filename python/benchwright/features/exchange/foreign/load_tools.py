@@ -34,7 +34,7 @@ from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import content_lines, read_mixed_text
 
 
-class _RunValues:
+class RunValues:
     """The values of one run with their declarations, in order."""
 
     def __init__(self, problems: Problems) -> None:
@@ -102,7 +102,7 @@ def _fio(document: Node) -> list[TestResult]:
     options = document["global options"]
     found = []
     for test, job in zip(_fio_names(jobs), jobs, strict=True):
-        run = _RunValues(job.problems)
+        run = RunValues(job.problems)
         main: list[str] = []
         for direction, figures in job.members():
             known = any(is_object(figures.value, fio_figure) for fio_figure in _FIO_FIGURES)
@@ -166,7 +166,7 @@ def _fio_names(jobs: Sequence[Node]) -> list[str]:
     ]
 
 
-def _fio_direction(run: _RunValues, direction: str, figures: Node) -> list[str]:
+def _fio_direction(run: RunValues, direction: str, figures: Node) -> list[str]:
     """Add the figures of one direction, if it has any operation. Return the names of those that a
     comparison judges, as far as fio states them: the rate, and the mean and a high percentile of
     the latency."""
@@ -342,7 +342,7 @@ def _is_new_k6(value: Any) -> bool:
 def _k6(document: Node) -> list[TestResult]:
     if _is_new_k6(document.value):
         return _new_k6(document)
-    run = _RunValues(document.problems)
+    run = RunValues(document.problems)
     for name, metric in sorted(document["metrics"].members(), key=_k6_place):
         figures = metric["values"] if metric.has("values") else metric
         contains = metric["contains"].text()
@@ -360,7 +360,7 @@ def _k6(document: Node) -> list[TestResult]:
 def _new_k6(document: Node) -> list[TestResult]:
     """Return the run of a summary with `--new-machine-readable-summary`, which has the duration
     instead of rates."""
-    run = _RunValues(document.problems)
+    run = RunValues(document.problems)
     results = document["results"]
     seconds = document["config"]["duration"].number()
     both = (results["metrics"], results["checks"]["metrics"])
@@ -396,7 +396,7 @@ def _k6_numbers(figures: Node) -> dict[str, float | None]:
     return {key: node.number() for key, node in figures.members() if key not in _K6_ABOUT}
 
 
-def _k6_test(path: Path, run: _RunValues, started_ns: int | None) -> TestResult:
+def _k6_test(path: Path, run: RunValues, started_ns: int | None) -> TestResult:
     return TestResult(
         name=path.name,
         blocks=(MeasurementBlock(0, 1, "", 0, run.values),) if run.values else (),
@@ -423,7 +423,7 @@ def _k6_main(names: Iterable[str]) -> Iterator[str]:
 
 
 def _k6_metric(
-    run: _RunValues, name: str, kind: str, contains: str, figures: Mapping[str, float | None]
+    run: RunValues, name: str, kind: str, contains: str, figures: Mapping[str, float | None]
 ) -> bool:
     """Add the figures of one metric under k6's names: `http_req_duration_p95`, `http_reqs_rate`.
     Return whether there was any."""
@@ -499,7 +499,7 @@ class _K6PointsParser:
                 points.setdefault(name, []).append(value)
             if started is None:
                 started = moment_ns(data["time"].text())
-        run = _RunValues(problems)
+        run = RunValues(problems)
         for name, values in points.items():
             kind, contains = kinds.get(name, ("gauge", ""))
             _k6_metric(run, name, kind, contains, _k6_figures(kind, values))
