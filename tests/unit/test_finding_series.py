@@ -12,8 +12,9 @@ import pytest
 
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
 from benchwright.core.plan import MetricSpec, UntilPrecise
-from benchwright.core.results import Finding, Severity
-from benchwright.findings.codes import all_codes
+from benchwright.core.results import Finding, Severity, states
+from benchwright.findings.codes import all_codes, make_finding
+from benchwright.findings.comparison import beside_a_ratio
 from benchwright.findings.examine import compute_findings
 from benchwright.findings.result import TestResult
 from benchwright.findings.series import ExaminedSeries, dependence_finding, series_findings
@@ -364,3 +365,22 @@ def test_an_interval_that_is_hardly_too_narrow_is_not_told_as_such() -> None:
     assert finding is not None
     assert "too narrow" not in finding.evidence
     assert finding.evidence.endswith(": trials are not independent")
+
+
+def test_what_pairs_keep_out_of_a_ratio_is_a_note_about_the_arm() -> None:
+    narrow = states(
+        "narrow",
+        metric="elapsed",
+        correlation=0.76,
+        p="P < 0.0001",
+        trials=196,
+        effective=8.0,
+        narrow=4.8,
+    )
+    serious = make_finding("dependent-trials", "a", narrow, Severity.SERIOUS)
+    other = make_finding("warm-up", "a", "the first trials differ")
+    found, same = beside_a_ratio([serious, other])
+    assert same is other
+    assert (found.severity, found.subject) == (Severity.NOTE, "a")
+    assert "interval" not in found.evidence
+    assert "bw compare" not in found.remedy

@@ -20,6 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
+from msgspec import UNSET
 
 from benchwright.core.comparison import (
     ComparisonDesign,
@@ -33,7 +34,7 @@ from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Figure, Finding, Severity, states
 from benchwright.core.text import list_text
 from benchwright.findings import thresholds as t
-from benchwright.findings.codes import make_finding
+from benchwright.findings.codes import make_finding, stated_text
 from benchwright.findings.cpu_time import waited
 from benchwright.findings.result import TestResult
 from benchwright.findings.series import ExaminedSeries, examine_series
@@ -48,8 +49,16 @@ _HOLDS_VERDICTS = ("difference-not-in-user-time",)
 """Codes of findings that make the verdict on elapsed time undecided."""
 CPU_TIMES = ("user", "system")
 """The metrics whose sum is a program's own CPU time; the first is needed."""
-_PAIRED_OUT = ("dependent-trials",)
-"""Codes of an arm's findings whose effect on a difference blocks in random order remove."""
+_PAIRED_OUT = MappingProxyType(
+    {
+        "dependent-trials": "For the mean of this arm alone, make trials independent: rest between "
+        "them (--rest 500ms). Blocks in random order keep this out of the ratio.",
+        "drift": "For the mean of this arm alone, find what grows or fills up. Blocks in random "
+        "order keep this out of the ratio.",
+    }
+)
+"""Codes of an arm's findings whose effect on a difference blocks in random order remove, and what to
+do about them there."""
 
 
 class ArmTimes(msgspec.Struct, frozen=True):
@@ -215,6 +224,29 @@ def stored_baseline_findings(comparison: ComparisonResult) -> tuple[Finding, ...
         )
         found += examine_series(examined_series)
     return tuple(found)
+
+
+def beside_a_ratio(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings about an arm that is paired by blocks in random order: what these keep
+    out of the ratio is a note about the arm alone, which says nothing of intervals."""
+    return tuple(
+        _of_the_arm_alone(finding) if finding.code in _PAIRED_OUT else finding
+        for finding in findings
+    )
+
+
+def _of_the_arm_alone(finding: Finding) -> Finding:
+    evidence, figures = finding.evidence, finding.figures
+    if figures is not UNSET and figures.form:
+        figures = msgspec.structs.replace(figures, form="")
+        evidence = stated_text(finding.code, figures)
+    return msgspec.structs.replace(
+        finding,
+        severity=Severity.NOTE,
+        remedy=_PAIRED_OUT[finding.code],
+        evidence=evidence,
+        figures=figures,
+    )
 
 
 # -- what the findings leave undecided -----------------------------------------------------

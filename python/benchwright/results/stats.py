@@ -13,6 +13,7 @@ from benchwright.core.errors import argument_error
 from benchwright.core.plan import MetricSpec
 from benchwright.core.results import Finding, Summary
 from benchwright.core.text import percent_text, plural, some_text
+from benchwright.findings.comparison import beside_a_ratio
 from benchwright.findings.environment import separate_findings
 from benchwright.findings.examine import Questions, findings_about
 from benchwright.findings.result import TestResult
@@ -79,7 +80,13 @@ def document_of(
             *warned,
             *_apart(inputs, baseline),
             *_about_sources(every, inputs),
-            *(finding for one in told for finding in one.findings),
+            *(
+                finding
+                for test, one in zip(inputs, told, strict=True)
+                for finding in (
+                    beside_a_ratio(one.findings) if _is_paired(test, inputs) else one.findings
+                )
+            ),
         ],
         notices=[
             *left_out,
@@ -91,6 +98,16 @@ def document_of(
         confidence=request.confidence,
         comparisons=_comparisons(told, request, baseline),
     )
+
+
+def _is_paired(one: TestResult, inputs: Sequence[TestResult]) -> bool:
+    """Return whether the report has the ratios of the comparison, paired by blocks, of which an
+    input is an arm: all of its arms are there."""
+    arm = one.arm
+    if arm is None or not arm.paired:
+        return False
+    others = {i.test for i in inputs if i.source == one.source and i.arm is not None}
+    return others >= set(arm.names)
 
 
 def _of_the_selection(

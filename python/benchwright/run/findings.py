@@ -172,9 +172,16 @@ def findings_of_session(
     """Return the findings of a session that has ended; `recorded` are those recorded while
     it ran. Raises StudyError."""
     kept = (ledger.study, ledger.session)
+    tests = {test.key: findings_of_test(test) for test in session.tests}
+    for comparison in session.comparisons:
+        if comparison.rule.paired:
+            # Most sessions compare nothing.
+            from benchwright.findings.comparison import beside_a_ratio
+
+            tests |= {test.key: beside_a_ratio(tests[test.key]) for test in comparison.tests}
     return SessionFindings(
         session=tuple(dict.fromkeys((*session_findings(*kept), *recorded))),
-        tests={test.key: findings_of_test(test) for test in session.tests},
+        tests=tests,
         comparisons={
             comparison.key: findings_of_comparison(
                 comparison, comparison.answer(verdict.status, verdict.detail), *kept

@@ -209,7 +209,7 @@ def shortened(text: str, room: int) -> str:
     ends = (found.start() for found in _CLAUSE_END.finditer(text) if found[1])
     closed = (end for end in ends if end <= room and _is_closed(text[:end]))
     end = max(closed, default=0)
-    if end >= 3 * room // 4:
+    if end >= 2 * room // 3:
         return text[:end]
     cut = textwrap.shorten(text, room, placeholder=" ...")
     while not _is_closed(cut) and " (" in cut:
