@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import exported_session
@@ -348,7 +349,13 @@ def test_requests_that_do_not_give_the_figure_of_guidellm_are_named(tmp_path: Pa
 
 def test_benchmarks_of_guidellm_with_one_name_are_numbered(tmp_path: Path) -> None:
     found = read(tmp_path / "benchmarks.json", benchmarks(guidellm(), guidellm()))
-    assert [one.name for one in found] == ["constant@10.00#1", "constant@10.00#2"]
+    assert [one.name for one in found] == ["constant@10.00", "constant@10.00#2"]
+
+
+def test_benchmarks_of_guidellm_without_requests_are_trials_of_one(tmp_path: Path) -> None:
+    several = [guidellm(requests={}), guidellm(requests={})]
+    (one,) = read(tmp_path / "benchmarks.json", benchmarks(*several))
+    assert column(one, "requests_per_second_mean") == [10, 10]
 
 
 # -- exports, read back --------------------------------------------------------------------
@@ -448,6 +455,20 @@ def test_gaps_are_left_out_where_chunks_share_a_read(form: str, name: str, tmp_p
     values, left_out = exported(form, tmp_path, shared=1)
     assert name not in values
     assert "share a read" in left_out
+
+
+@pytest.mark.parametrize("form", ["vllm", "guidellm"])
+def test_several_loads_of_a_test_are_its_trials(form: str, tmp_path: Path) -> None:
+    view = exported_session.streams()
+    late = exported_session.streams(finish_ns=5 * 10**6, failed=1).loads
+    found = FORMATS[form].write(msgspec.structs.replace(view, loads=(*view.loads, *late)))
+    path = tmp_path / "several"
+    path.write_text(found.text)
+    (one,) = read_inputs([str(path)])
+    first = {"vllm": "mean_ttft", "guidellm": "time_to_first_token_mean"}[form]
+    assert column(one, first) == pytest.approx([0.0595, 0.0595])
+    # What one load does not have is in none.
+    assert column(one, "mean_tpot") == [None, None]
 
 
 @pytest.mark.parametrize("form", COMPLETE)

@@ -11,7 +11,7 @@ the first 300 only. Sources: foreign/stream_tools.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ _NS_PER_S = 1e9
 _RESOLUTION = 1e-3
 """Relative resolution of the histograms of the engine: what is smaller is in no figure."""
 _NO_STREAMS = "it has no load with streams"
+_SHARED = "chunks that share a read have no gap here"
 _AIPERF_SCHEMA = "1.4"
 _PERCENTILES = ("p50", "p90", "p95", "p99")
 
@@ -118,9 +119,8 @@ def _exported(
     left_out: list[str],
     beside: tuple[tuple[str, str], ...] = (),
 ) -> Exported:
-    for run in runs:
-        if never := run.load.result.counts.never_ended:
-            left_out.append(f"{_place(run)}: {never:,} streams that never ended are in no figure")
+    if never := sum(run.load.result.counts.never_ended for run in runs):
+        left_out.append(f"{never:,} streams that never ended are in no time")
     return Exported(
         text,
         tests_of(view, [run.load.test for run in runs]),
@@ -129,10 +129,6 @@ def _exported(
         needs_beside=False,
         why=_NO_STREAMS,
     )
-
-
-def _place(run: _Run) -> str:
-    return f"{run.load.test}, trial {run.load.trial}"
 
 
 def _sd(times: TimeDistribution) -> float | None:
@@ -164,18 +160,20 @@ def _figures(times: TimeDistribution, names: Mapping[str, str]) -> dict[str, flo
 def vllm(view: ExportView) -> Exported:
     """Return the results of loads, each in a line, as `vllm bench serve --append-result` does."""
     runs = _runs(view, "vllm")
-    left_out: list[str] = []
-    lines = [msgspec.json.encode(_vllm(run, left_out)).decode() for run in runs]
+    others: dict[str, str] = {}
+    for run in runs:
+        others |= _vllm_others(run)
+    lines = [msgspec.json.encode(_vllm(run, others)).decode() for run in runs]
+    left_out = [f"the {name} of vLLM is left out: {why}" for name, why in others.items()]
     return _exported(view, runs, "\n".join([*lines, ""]), left_out)
 
 
-def _vllm(run: _Run, left_out: list[str]) -> Document:
+def _vllm(run: _Run, without: Collection[str]) -> Document:
     streams, length_s, tokens = run.streams, run.length_s, run.tokens
     document: Document = {
         "date": f"{moment(run.load.result.started_ns):%Y%m%d-%H%M%S}",
         "backend": "benchwright",
         "label": run.load.test,
-        "num_prompts": streams.operations,
         "duration": length_s,
         "completed": run.count,
         "failed": run.failed,
@@ -188,11 +186,14 @@ def _vllm(run: _Run, left_out: list[str]) -> Document:
             "output_throughput": tokens / length_s,
             "total_token_throughput": (streams.prompt_tokens + tokens) / length_s,
         }
-    for name, times, why in _vllm_times(run):
-        if times is None or not times.count:
-            continue
-        if why:
-            left_out.append(f"{_place(run)}: the {name} of vLLM is left out: {why}")
+    ours = {
+        "ttft": streams.first_service_ns,
+        "tpot": streams.tpot_ns,
+        "itl": streams.gap_ns,
+        "e2el": run.service,
+    }
+    for name, times in ours.items():
+        if name in without or times is None or not times.count:
             continue
         figures = {"mean": times.mean, "median": times.p50, "std": _sd(times)}
         figures |= {key: getattr(times, key) for key in ("p90", "p95", "p99")}
@@ -201,28 +202,21 @@ def _vllm(run: _Run, left_out: list[str]) -> Document:
     return document
 
 
-def _vllm_times(run: _Run) -> list[tuple[str, TimeDistribution | None, str]]:
-    """Return the names of vLLM with our times, and why a time is another one. Its first and last
+def _vllm_others(run: _Run) -> dict[str, str]:
+    """Return the times of vLLM that are none of ours, each with the reason: its first and last
     chunk are those with a choice, which need not have content."""
-    streams = run.streams
-    decode_ns = run.sum_decode_ns / run.count
-    before = "its time to the first token ends at a chunk without content"
-    after = "its last chunk may be one without content"
-    early = run.before_first_ns > _RESOLUTION * (streams.first_service_ns.mean or 0.0)
-    late = not run.after_last_ns <= _RESOLUTION * decode_ns
-    # The usage and the end mark are no chunks with a choice.
-    others = streams.events - streams.content_events > 2 * run.count
-    shared = "chunks that share a read have no gap here"
-    return [
-        ("ttft", streams.first_service_ns, before if early else ""),
-        ("tpot", streams.tpot_ns, before if early else after if late else ""),
-        (
-            "itl",
-            streams.gap_ns,
-            shared if streams.shared_events else "chunks without content end gaps" * others,
-        ),
-        ("e2el", run.service, after if late else ""),
-    ]
+    streams, found = run.streams, {}
+    if streams.shared_events:
+        found["itl"] = _SHARED
+    # Each stream has one event with the usage, and one that ends it.
+    if streams.events - streams.content_events <= 2 * run.count:
+        return found
+    found["itl"] = "chunks without content end gaps"
+    if run.before_first_ns > _RESOLUTION * (streams.first_service_ns.mean or 0.0):
+        found["ttft"] = found["tpot"] = "its time to the first token ends at one without content"
+    if not run.after_last_ns <= _RESOLUTION * run.sum_decode_ns / run.count:
+        found["tpot"] = found["e2el"] = "its last chunk may be one without content"
+    return found
 
 
 # -- AIPerf --------------------------------------------------------------------------------
@@ -232,14 +226,15 @@ def aiperf(view: ExportView) -> Exported:
     """Return the summary of the first load, as `profile_export_aiperf.json`; beside it those of the
     others."""
     runs = _runs(view, "aiperf")
-    left_out: list[str] = []
-    texts = [json_text(_aiperf(run, left_out)) for run in runs]
+    shared = any(run.streams.shared_events for run in runs)
+    left_out = [f"the inter_chunk_latency of AIPerf is left out: {_SHARED}"] * shared
+    texts = [json_text(_aiperf(run, gaps=not shared)) for run in runs]
     names = distinct(file_name(f"{run.load.test}-{run.load.trial}") for run in runs)
     beside = tuple((f"{name}.json", text) for name, text in zip(names, texts, strict=True))
     return _exported(view, runs, texts[0], left_out, beside[1:])
 
 
-def _aiperf(run: _Run, left_out: list[str]) -> Document:
+def _aiperf(run: _Run, *, gaps: bool) -> Document:
     streams, length_s, tokens = run.streams, run.length_s, run.tokens
     result = run.load.result
     document: Document = {
@@ -262,10 +257,7 @@ def _aiperf(run: _Run, left_out: list[str]) -> Document:
         document["request_latency"] = _one("ms", latency_ns / _NS_PER_MS)
     names = {"mean": "avg", "sd": "std", "min": "min", "max": "max"}
     of_names = {"time_to_first_token": "first_service", "inter_token_latency": "tpot"}
-    if streams.shared_events:
-        what = "the inter_chunk_latency of AIPerf is left out"
-        left_out.append(f"{_place(run)}: {what}: chunks that share a read have no gap here")
-    else:
+    if gaps:
         of_names["inter_chunk_latency"] = "gap"
     for name, ours in of_names.items():
         times = streams.times(ours)

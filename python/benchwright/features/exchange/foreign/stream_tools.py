@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,6 +129,34 @@ def _there(names: Sequence[str], run: RunValues, requests: _Requests | None) -> 
     return tuple(name for name in names if name in values)
 
 
+def _joined(runs: Iterable[TestResult]) -> list[TestResult]:
+    """Return the tests of a file, in which runs with one name and the same settings are trials of
+    one."""
+    found: list[TestResult] = []
+    for one in runs:
+        same = next((at for at, other in enumerate(found) if _is_repeated(one, other)), None)
+        if same is None:
+            found.append(one)
+            continue
+        (block,) = one.blocks
+        first = found[same]
+        again = msgspec.structs.replace(block, epoch=len(first.blocks) + 1)
+        specs = dict.fromkeys((*first.specs, *one.specs))
+        found[same] = msgspec.structs.replace(
+            first, blocks=(*first.blocks, again), specs=tuple(specs)
+        )
+    return found
+
+
+def _is_repeated(one: TestResult, other: TestResult) -> bool:
+    """Return whether one is another run of a test, with nothing but figures."""
+    return (
+        (one.name, one.settings) == (other.name, other.settings)
+        and len(one.blocks) == 1
+        and not (one.summaries or other.summaries)
+    )
+
+
 # -- vLLM ----------------------------------------------------------------------------------
 #
 # Times of the summary are in milliseconds, those of the requests in seconds.
@@ -178,27 +205,7 @@ def _is_vllm(value: Any) -> bool:
 
 
 def _vllm(document: Node) -> list[TestResult]:
-    runs = [_vllm_run(one) for one in document.elements()]
-    found: list[TestResult] = []
-    for one in runs:
-        same = next((at for at, other in enumerate(found) if _is_repeated(one, other)), None)
-        if same is None:
-            found.append(one)
-            continue
-        (block,) = one.blocks
-        first = found[same]
-        again = msgspec.structs.replace(block, epoch=len(first.blocks) + 1)
-        found[same] = msgspec.structs.replace(first, blocks=(*first.blocks, again))
-    return found
-
-
-def _is_repeated(one: TestResult, other: TestResult) -> bool:
-    """Return whether one is another run of a test, with nothing but figures."""
-    return (
-        (one.name, one.settings) == (other.name, other.settings)
-        and len(one.blocks) == 1
-        and not (one.summaries or other.summaries)
-    )
+    return _joined([_vllm_run(one) for one in document.elements()])
 
 
 def _vllm_run(document: Node) -> TestResult:
@@ -495,16 +502,8 @@ def _guidellm_quantity(name: str) -> tuple[str, BaseUnit]:
 
 def _guidellm(document: Node) -> list[TestResult]:
     version = document["metadata"]["guidellm_version"].text()
-    benchmarks = list(document["benchmarks"].elements())
-    names = [_guidellm_name(one) for one in benchmarks]
-    equal = Counter(names)
-    numbers: Counter[str] = Counter()
-    found = []
-    for name, benchmark in zip(names, benchmarks, strict=True):
-        numbers[name] += 1
-        test = f"{name}#{numbers[name]}" if equal[name] > 1 else name
-        found.append(_guidellm_test(test, benchmark, f"guidellm {version}".rstrip()))
-    return found
+    tool = f"guidellm {version}".rstrip()
+    return _joined(_guidellm_test(one, tool) for one in document["benchmarks"].elements())
 
 
 def _guidellm_name(benchmark: Node) -> str:
@@ -517,7 +516,7 @@ def _guidellm_name(benchmark: Node) -> str:
     return f"{kind}@{level:.2f}" if strategy.has("rate") else f"{kind}@{level:g}"
 
 
-def _guidellm_test(name: str, benchmark: Node, tool: str) -> TestResult:
+def _guidellm_test(benchmark: Node, tool: str) -> TestResult:
     run = RunValues(benchmark.problems)
     requests = _guidellm_requests(benchmark)
     there = {} if requests is None else requests.columns
@@ -546,7 +545,7 @@ def _guidellm_test(name: str, benchmark: Node, tool: str) -> TestResult:
         if quantity in there and unit.unit
     ]
     return _test(
-        name,
+        _guidellm_name(benchmark),
         run,
         requests,
         specs,
