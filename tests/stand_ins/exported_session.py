@@ -203,7 +203,7 @@ def streams(
     (test,) = view.tests
     sound = msgspec.json.decode(RESULT.read_bytes(), type=EngineResult)
     firsts = [(50 + at) * 10**6 for at in range(20)]
-    gaps = [10 * 10**6] * 10
+    gaps = [10 * 10**6] * (10 - shared // len(firsts))
     lasts = [first + sum(gaps) for first in firsts]
     late = 10**6
     found = StreamResult(

@@ -35,7 +35,7 @@ _NS_PER_S = 1e9
 _RESOLUTION = 1e-3
 """Relative resolution of the histograms of the engine: what is smaller is in no figure."""
 _NO_STREAMS = "it has no load with streams"
-_SHARED = "chunks that share a read have no gap here"
+_SHARED = "chunks that share a read have no gap of their own here"
 _AIPERF_SCHEMA = "1.4"
 _PERCENTILES = ("p50", "p90", "p95", "p99")
 
@@ -85,6 +85,12 @@ class _Run(msgspec.Struct, frozen=True):
         """From the first to the last events with content."""
         gap = self.streams.gap_ns
         return (gap.mean or 0.0) * gap.count
+
+    @property
+    def between_events_ns(self) -> float:
+        """Mean time between events with content, those that share a read included; NaN: none."""
+        gaps = self.streams.content_events - self.count
+        return self.sum_decode_ns / gaps if gaps else math.nan
 
     @property
     def before_first_ns(self) -> float:
@@ -163,12 +169,15 @@ def vllm(view: ExportView) -> Exported:
     others: dict[str, str] = {}
     for run in runs:
         others |= _vllm_others(run)
-    lines = [msgspec.json.encode(_vllm(run, others)).decode() for run in runs]
+    shared = any(run.streams.shared_events for run in runs)
+    lines = [msgspec.json.encode(_vllm(run, others, shared=shared)).decode() for run in runs]
     left_out = [f"the {name} of vLLM is left out: {why}" for name, why in others.items()]
+    if shared and "itl" not in others:
+        left_out.append(f"of the itl of vLLM only the mean is there: {_SHARED}")
     return _exported(view, runs, "\n".join([*lines, ""]), left_out)
 
 
-def _vllm(run: _Run, without: Collection[str]) -> Document:
+def _vllm(run: _Run, without: Collection[str], *, shared: bool) -> Document:
     streams, length_s, tokens = run.streams, run.length_s, run.tokens
     document: Document = {
         "date": f"{moment(run.load.result.started_ns):%Y%m%d-%H%M%S}",
@@ -195,8 +204,14 @@ def _vllm(run: _Run, without: Collection[str]) -> Document:
     for name, times in ours.items():
         if name in without or times is None or not times.count:
             continue
-        figures = {"mean": times.mean, "median": times.p50, "std": _sd(times)}
+        figures: dict[str, float | None] = {
+            "mean": times.mean,
+            "median": times.p50,
+            "std": _sd(times),
+        }
         figures |= {key: getattr(times, key) for key in ("p90", "p95", "p99")}
+        if name == "itl" and shared:
+            figures = {"mean": run.between_events_ns}
         ms = _scaled(figures, _NS_PER_MS)
         document |= {f"{key}_{name}_ms": value for key, value in ms.items()}
     return document
@@ -205,13 +220,11 @@ def _vllm(run: _Run, without: Collection[str]) -> Document:
 def _vllm_others(run: _Run) -> dict[str, str]:
     """Return the times of vLLM that are none of ours, each with the reason: its first and last
     chunk are those with a choice, which need not have content."""
-    streams, found = run.streams, {}
-    if streams.shared_events:
-        found["itl"] = _SHARED
-    # Each stream has one event with the usage, and one that ends it.
-    if streams.events - streams.content_events <= 2 * run.count:
-        return found
-    found["itl"] = "chunks without content end gaps"
+    streams = run.streams
+    found: dict[str, str] = {}
+    # The usage and the end mark are events without a choice.
+    if streams.events - streams.content_events > streams.with_tokens + run.count:
+        found["itl"] = "chunks without content end gaps"
     if run.before_first_ns > _RESOLUTION * (streams.first_service_ns.mean or 0.0):
         found["ttft"] = found["tpot"] = "its time to the first token ends at one without content"
     if not run.after_last_ns <= _RESOLUTION * run.sum_decode_ns / run.count:
@@ -227,14 +240,14 @@ def aiperf(view: ExportView) -> Exported:
     others."""
     runs = _runs(view, "aiperf")
     shared = any(run.streams.shared_events for run in runs)
-    left_out = [f"the inter_chunk_latency of AIPerf is left out: {_SHARED}"] * shared
-    texts = [json_text(_aiperf(run, gaps=not shared)) for run in runs]
+    left_out = [f"of the inter_chunk_latency of AIPerf only the mean is there: {_SHARED}"] * shared
+    texts = [json_text(_aiperf(run, shared=shared)) for run in runs]
     names = distinct(file_name(f"{run.load.test}-{run.load.trial}") for run in runs)
     beside = tuple((f"{name}.json", text) for name, text in zip(names, texts, strict=True))
     return _exported(view, runs, texts[0], left_out, beside[1:])
 
 
-def _aiperf(run: _Run, *, gaps: bool) -> Document:
+def _aiperf(run: _Run, *, shared: bool) -> Document:
     streams, length_s, tokens = run.streams, run.length_s, run.tokens
     result = run.load.result
     document: Document = {
@@ -257,8 +270,10 @@ def _aiperf(run: _Run, *, gaps: bool) -> Document:
         document["request_latency"] = _one("ms", latency_ns / _NS_PER_MS)
     names = {"mean": "avg", "sd": "std", "min": "min", "max": "max"}
     of_names = {"time_to_first_token": "first_service", "inter_token_latency": "tpot"}
-    if gaps:
+    if not shared:
         of_names["inter_chunk_latency"] = "gap"
+    elif streams.content_events > run.count:
+        document["inter_chunk_latency"] = _one("ms", run.between_events_ns / _NS_PER_MS)
     for name, ours in of_names.items():
         times = streams.times(ours)
         if times.count:
