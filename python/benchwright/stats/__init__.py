@@ -60,7 +60,7 @@ __all__ = [
 _HOME = {
     "Table": "table",
     "aggregate_rows": "table",
-    "anderson_darling": "distribution",
+    "anderson_darling": "sample",
     "benjamini_hochberg": "input_comparison",
     "brunner_munzel": "two_sample",
     "derive": "table",
@@ -79,7 +79,7 @@ _HOME = {
     "unify": "table",
     "variance_test": "two_sample",
     "warn": "table",
-    "z_scores": "moments",
+    "z_scores": "sample",
 }
 
 
