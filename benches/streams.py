@@ -9,13 +9,15 @@ reports minus the server's, from the kernel's stamp of the request's arrival to 
 the mean, of a percentile and of gaps are differences of what the client reports of all streams and
 the truth. The engine has rows of 300 streams; the last two columns are what it says of its own
 reads. Then an open loop during which the server is stopped for one second (--part stall), without
-and with a limit of streams in progress, which makes those that are due wait in the client.
+and with a limit of streams in progress, which makes those that are due wait in the client. And
+(--part shapes) whether each client finds the events of the fourteen shapes of streams that the
+tests have, tests/stand_ins/event_server.py.
 
 A run is one line of OUT/runs.jsonl. The same command with the same --out goes on where it was
 stopped, and prints the tables of what is there: medians over rounds. Nobody else should use the
 machine meanwhile; the load average of each run is in its line.
 
-Usage: streams.py [--rounds N] [--out DIR] [--part matrix|stall] [--tables]
+Usage: streams.py [--rounds N] [--out DIR] [--part matrix|stall|shapes] [--tables]
 (peers by scripts/stream_peers.sh; without them the engine alone)
 """
 
@@ -44,7 +46,20 @@ from parts import busy_machine
 from parts.device import machine
 from parts.engine import EngineError
 from parts.grid import lateness
-from parts.stream_clients import Asked, Client, ClientError, Peers, Said, engine, engine_said
+from parts.stream_clients import (
+    Asked,
+    Client,
+    ClientError,
+    Peers,
+    Said,
+    engine,
+    engine_counts,
+    engine_said,
+)
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "stand_ins"))
+
+from event_server import SHAPES, event_server
 
 Document = dict[str, Any]
 Times = NDArray[np.int64]
@@ -61,6 +76,8 @@ STALLED_STARTS = ("open loop", "capped")
 SLOW_NS = 200_000_000
 CAP = 60
 """Streams in progress of the capped one, which has 52 on average."""
+SHAPED = 5
+"""Streams of each shape."""
 TURN_S = 0.5
 FEWEST_ON_A_GRID = 100
 
@@ -92,6 +109,10 @@ def cells(part: str) -> Iterator[Cell]:
     if part == "stall":
         for start in STALLED_STARTS:
             yield Cell("stall", round(STALLED_RATE_PER_S * LENGTH_S), start, "alone")
+        return
+    if part == "shapes":
+        for name in SHAPES:
+            yield Cell("shapes", SHAPED, name, "alone")
         return
     for place, start, streams in itertools.product(PLACES, STARTS, STREAMS):
         yield Cell("matrix", streams, start, place)
@@ -168,6 +189,19 @@ def _stall(server: Server, cell: Cell) -> None:
             return
 
 
+def shaped(cell: Cell, client: Client) -> Document:
+    """Run a client on streams of a shape; return what it found, and whether that is right."""
+    shape, count = SHAPES[cell.start], cell.streams
+    found = None
+    with event_server() as url, contextlib.suppress(ClientError):
+        asked = Asked(f"{url}/shape/{cell.start}", count, None, count)
+        found = client.counts(client.run(asked))
+    right = found == (count * shape.content, 0)
+    if shape.trouble is not None:
+        right = found is not None and found[1] == count
+    return {"found": found, "right": right}
+
+
 def compared(said: Said, truth: list[Document], cell: Cell) -> Document:
     """Return what a client says beside the truth [ns]."""
     first = np.array([record["written_ns"][0] - record["arrived_ns"] for record in truth])
@@ -239,6 +273,28 @@ def _from_intended(truth: list[Document], cell: Cell) -> Times | None:
 
 def tables(rows: list[Document]) -> None:
     """Print the tables, medians over rounds."""
+    if any(row["part"] == "matrix" for row in rows):
+        matrix_table(rows)
+    if any(row["part"] == "stall" for row in rows):
+        stall_table(rows)
+    by_client: dict[str, dict[str, bool]] = {}
+    for row in rows:
+        if row["part"] == "shapes":
+            by_client.setdefault(row["client"], {})[row["start"]] = row.get("right", False)
+    for client, right in by_client.items():
+        wrong = ", ".join(name for name, is_right in right.items() if not is_right)
+        print(f"\nshapes that {client} reads right: {sum(right.values())} of {len(right)}")
+        print(f"wrong: {wrong or 'none'}")
+    loads = [row["load_average"] for row in rows if "load_average" in row]
+    if loads:
+        print(
+            f"\n[ms]; load averages {min(loads):.1f} to {max(loads):.1f}, "
+            f"median {statistics.median(loads):.1f}"
+        )
+
+
+def matrix_table(rows: list[Document]) -> None:
+    """Print the errors of the matrix."""
     print(
         "\n| place | start | streams | client | rounds | events/s | starts late p99 | mean of first: "
         "error | p99 of first: error | a stream's first: error p50 | p99 | p99 of gaps: error "
@@ -263,35 +319,31 @@ def tables(rows: list[Document]) -> None:
             + " | ".join(map(_ms, figures))
             + f" | {'' if share is None else f'{share:.1f}'} |"
         )
-    stalled = list(_groups(rows, "stall"))
-    if stalled:
-        print(
-            f"\n{STALLED_RATE_PER_S:g} streams/s, server stopped for {STALL_S:g} s: of "
-            f"{STALLED_RATE_PER_S * STALLED_RUN_S:.0f} streams, those with more than "
-            f"{SLOW_NS / 1e6:.0f} ms to the first token, as clients report it and by the server's "
-            "stamps; the greatest gap [ms]"
-        )
-        print(
-            "| start | client | rounds | from actual start | true | from intended start "
-            "| true | gap | true |"
-        )
-        print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
-        for (_, start, _, client), group in stalled:
-            counts = [
-                _median(row[name] for row in group)
-                for told in ("slow", "slow_from_intended")
-                for name in (told, f"true_{told}")
-            ]
-            gaps = [_median(row[name] for row in group) for name in ("gap_p100", "true_gap_p100")]
-            words = ["" if count is None else f"{count:.0f}" for count in counts]
-            words += map(_ms, gaps)
-            print(f"| {start} | {client} | {len(group)} | {' | '.join(words)} |")
-    loads = [row["load_average"] for row in rows]
-    if loads:
-        print(
-            f"\n[ms]; load averages {min(loads):.1f} to {max(loads):.1f}, "
-            f"median {statistics.median(loads):.1f}"
-        )
+
+
+def stall_table(rows: list[Document]) -> None:
+    """Print what is known of the streams of a server that stopped."""
+    print(
+        f"\n{STALLED_RATE_PER_S:g} streams/s, server stopped for {STALL_S:g} s: of "
+        f"{STALLED_RATE_PER_S * STALLED_RUN_S:.0f} streams, those with more than "
+        f"{SLOW_NS / 1e6:.0f} ms to the first token, as clients report it and by the server's "
+        "stamps; the greatest gap [ms]"
+    )
+    print(
+        "| start | client | rounds | from actual start | true | from intended start "
+        "| true | gap | true |"
+    )
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    for (_, start, _, client), group in _groups(rows, "stall"):
+        counts = [
+            _median(row[name] for row in group)
+            for told in ("slow", "slow_from_intended")
+            for name in (told, f"true_{told}")
+        ]
+        gaps = [_median(row[name] for row in group) for name in ("gap_p100", "true_gap_p100")]
+        words = ["" if count is None else f"{count:.0f}" for count in counts]
+        words += map(_ms, gaps)
+        print(f"| {start} | {client} | {len(group)} | {' | '.join(words)} |")
 
 
 def _groups(
@@ -326,7 +378,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=ROOT / "target" / "streams")
-    parser.add_argument("--part", choices=["matrix", "stall"])
+    parser.add_argument("--part", choices=["matrix", "stall", "shapes"])
     parser.add_argument("--client", action="append", help="only these")
     parser.add_argument("--tables", action="store_true", help="only print what is there")
     asked = parser.parse_args()
@@ -353,20 +405,22 @@ def run_missing(asked: argparse.Namespace, file: Path, rows: list[Document]) -> 
     done = {(*(row[name] for name in Cell._fields), row["client"], row["round"]) for row in rows}
     new = []
     with tempfile.TemporaryDirectory(prefix="bw-streams-") as scratch:
-        clients = {"bw": Client(engine, engine_said)}
+        clients = {"bw": Client(engine, engine_said, engine_counts)}
         clients |= Peers(Path(place), Path(scratch)).clients()
         if asked.client:
             clients = {name: one for name, one in clients.items() if name in asked.client}
-        parts = [asked.part] if asked.part else ["matrix", "stall"]
+        parts = [asked.part] if asked.part else ["matrix", "stall", "shapes"]
         todo = itertools.product(
             range(asked.rounds), itertools.chain(*map(cells, parts)), clients.items()
         )
         for turn, cell, (name, client) in todo:
-            if (*cell, name, turn) in done:
+            # Shapes have no noise: once is enough.
+            if (*cell, name, turn) in done or (cell.part == "shapes" and turn):
                 continue
             row: Document = {**cell._asdict(), "client": name, "round": turn}
             try:
-                row |= measured(cell, client, turn)
+                shapes = cell.part == "shapes"
+                row |= shaped(cell, client) if shapes else measured(cell, client, turn)
             except (ClientError, EngineError, OSError) as error:
                 row["trouble"] = str(error)
             print(row.get("trouble") or _progress(row), flush=True)
@@ -378,7 +432,8 @@ def run_missing(asked: argparse.Namespace, file: Path, rows: list[Document]) -> 
 
 def _progress(row: Document) -> str:
     names = ("place", "start", "streams", "client", "round")
-    return " ".join(str(row[name]) for name in names) + f": {_ms(row['error_p99'])} ms"
+    figure = row["right"] if row["part"] == "shapes" else f"{_ms(row['error_p99'])} ms"
+    return " ".join(str(row[name]) for name in names) + f": {figure}"
 
 
 if __name__ == "__main__":

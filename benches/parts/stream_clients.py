@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Asked(NamedTuple):
     """What a client is to do."""
 
     url: str
-    """Of the server, without a path."""
+    """Of the server, without `/v1`."""
     streams: int
     """Of the whole run."""
     rate_per_s: float | None
@@ -78,19 +79,22 @@ class ClientError(Exception):
 
 
 class Client(NamedTuple):
-    """A client: how it is run, and how its result is read beside the server's records."""
+    """A client: how it is run, and how its result is read, beside the server's records or alone."""
 
     run: Callable[[Asked], Any]
     said: Callable[[Any, list[Document]], Said]
+    counts: Callable[[Any], tuple[int, int]]
+    """Events with content of the streams that succeeded, and how many failed."""
 
 
 def engine(asked: Asked) -> Document:
     """Run the engine; return its result."""
+    path = urlsplit(asked.url).path
     body = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": PROMPT}]}
     request = {
         "label": "chat",
         "method": "POST",
-        "path": "/v1/chat/completions",
+        "path": path + "/v1/chat/completions",
         "headers": [["content-type", "application/json"]],
         "body": json.dumps(body),
     }
@@ -111,7 +115,7 @@ def engine(asked: Asked) -> Document:
     }
     target = {
         "kind": "http",
-        "url": asked.url,
+        "url": asked.url.removesuffix(path),
         "requests": [request],
         "connections": asked.at_most,
         "events": {"format": "sse", "meaning": "chat"},
@@ -145,6 +149,12 @@ def engine_said(result: Document, truth: list[Document]) -> Said:
     )
 
 
+def engine_counts(result: Document) -> tuple[int, int]:
+    """Return the events with content, and the streams that failed."""
+    streams = result["streams"]
+    return streams["content_events"], streams["operations"] - streams["succeeded"]
+
+
 def _values(histogram: Document) -> Times:
     found = decode_histogram(histogram["hdr"])
     return np.repeat((found.low + found.high) // 2, found.count)
@@ -160,8 +170,8 @@ class Peers:
     def clients(self) -> dict[str, Client]:
         """Return those that are installed, ready to run."""
         known = {
-            "aiperf": Client(self.aiperf, aiperf_said),
-            "guidellm": Client(self.guidellm, guidellm_said),
+            "aiperf": Client(self.aiperf, aiperf_said, aiperf_counts),
+            "guidellm": Client(self.guidellm, guidellm_said, guidellm_counts),
         }
         found = {name: one for name, one in known.items() if (self.place / name / "made").exists()}
         if found:
@@ -189,7 +199,8 @@ class Peers:
 
     def guidellm(self, asked: Asked) -> Document:
         """Run guidellm; return its benchmark."""
-        backend = f"kind=openai_http,target={asked.url},request_format=/v1/chat/completions"
+        backend = f"kind=openai_http,target={asked.url},model={MODEL}"
+        backend += ",request_format=/v1/chat/completions"
         profile = f"kind=constant,rate={asked.rate_per_s},max_concurrency={asked.at_most}"
         if asked.rate_per_s is None:
             profile = f"kind=concurrent,streams={asked.streams}"
@@ -232,6 +243,21 @@ def aiperf_said(records: list[Document], truth: list[Document]) -> Said:
     ]
     in_ns = np.array([_ns(gap) for gap in gaps])
     return Said(np.array(first), in_ns, None, pairs, len(records) - len(good), {})
+
+
+def aiperf_counts(records: list[Document]) -> tuple[int, int]:
+    """Return the events with content, and the streams that failed."""
+    good = [one["metrics"] for one in records if not one.get("error")]
+    gaps = [one.get("inter_chunk_latency", {"value": []})["value"] for one in good]
+    firsts = sum("time_to_first_token" in one for one in good)
+    return firsts + sum(map(len, gaps)), len(records) - len(good)
+
+
+def guidellm_counts(benchmark: Document) -> tuple[int, int]:
+    """Return the events with content, and the streams that failed."""
+    requests = benchmark["requests"]
+    content = [one["info"]["timings"]["token_iterations"] or 0 for one in requests["successful"]]
+    return sum(content), len(requests["errored"])
 
 
 def guidellm_said(benchmark: Document, truth: list[Document]) -> Said:
