@@ -190,7 +190,7 @@ def _check_stored(arguments: argparse.Namespace) -> None:
         AboutOptions,
         NotifyOptions,
         LiveOptions,
-        *(one.declared for one in added_to("compare")),
+        *(added_options.declared for added_options in added_to("compare")),
     )
     for option in given(arguments, *running, StoredOptions):
         if option.name not in (*_JUDGING, "null_from"):
@@ -293,18 +293,18 @@ def _known_null(arguments: argparse.Namespace) -> NullResult | None:
 
     named = arguments.null_from
     place = Path(named or arguments.study)
-    found = None
+    null_result = None
     if named or (place / JOURNAL).is_file():
         with contextlib.closing(Study.open_to_read(place)) as study:
-            found = last_null(study)
-    if named and found is None:
+            null_result = last_null(study)
+    if named and null_result is None:
         hint = f"measure one: bw compare --null --study {named} -- CMD"
         raise argument_error(
             "--null-from", named, "there is no null comparison in this study", hint
         )
-    if found is None or not named:
-        return found
-    return msgspec.structs.replace(found, source=named)
+    if null_result is None or not named:
+        return null_result
+    return msgspec.structs.replace(null_result, source=named)
 
 
 def _request(arguments: argparse.Namespace) -> ComparisonRequest:

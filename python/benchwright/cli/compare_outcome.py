@@ -107,8 +107,8 @@ def print_comparison_document(
     from benchwright.report.run import CompareDocument
 
     answer = msgspec.structs.asdict(comparison_entry(comparison))
-    found = entries(FindingEntry, findings)
-    document = CompareDocument(**(answer | head), findings=found, finding_groups=groups)
+    finding_entries = entries(FindingEntry, findings)
+    document = CompareDocument(**(answer | head), findings=finding_entries, finding_groups=groups)
     sys.stdout.write(encode(document))
 
 

@@ -101,12 +101,12 @@ def completion_script(shell: str, root: CommandParser) -> str:
 
     defaults = []
     for words in root.commands():
-        one = root.of(words)
-        for action in one._actions:
+        parser = root.of(words)
+        for action in parser._actions:
             _prepare(action)
-        if one.default_command:
-            _add_options_of_default(one)
-            defaults.append((words[-1], one.default_command))
+        if parser.default_command:
+            _add_options_of_default(parser)
+            defaults.append((words[-1], parser.default_command))
     script: str = shtab.complete(root, shell)
     for command, default in defaults:
         script = _with_files(script, shell, command, default)
@@ -136,7 +136,7 @@ def _with_files(script: str, shell: str, command: str, default: str) -> str:
     of_default = rf"_arguments -C -s \$_shtab_bw_{command}_{default}_options ;;\n"
     cases = re.compile(rf"( +){default}\) ({of_default})(?: +.*;;\n)*")
     assert cases.search(script)
-    return cases.sub(lambda found: f"{found[0]}{found[1]}*) {found[2]}", script)
+    return cases.sub(lambda match: f"{match[0]}{match[1]}*) {match[2]}", script)
 
 
 def _prepare(action: argparse.Action) -> None:

@@ -115,7 +115,9 @@ def config_document(words: tuple[str, ...], root: CommandParser) -> ConfigDocume
                 )
     if wrong:
         # Commands report the same key, with other hints.
-        once = {(one.file, one.line, one.column): one for one in reversed(wrong)}
+        once = {
+            (mistake.file, mistake.line, mistake.column): mistake for mistake in reversed(wrong)
+        }
         raise InputError([once[place] for place in sorted(once)])
     return ConfigDocument(
         files=tuple(ConfigFileEntry(*file) for file in places), options=tuple(entries)

@@ -306,8 +306,8 @@ def _apply(
 
 def applied(arguments: Namespace) -> tuple[Default, ...]:
     """Return the defaults from configuration files that apply to a command."""
-    found: tuple[Default, ...] = getattr(arguments, "defaults", ())
-    return found
+    defaults: tuple[Default, ...] = getattr(arguments, "defaults", ())
+    return defaults
 
 
 def typed_words(arguments: Namespace) -> list[str]:
@@ -324,14 +324,14 @@ def typed_words(arguments: Namespace) -> list[str]:
 def defaults_lines(arguments: Namespace) -> list[str]:
     """Return a line for each configuration file with the defaults that apply from it."""
     by_file: dict[str, list[str]] = {}
-    for one in applied(arguments):
-        by_file.setdefault(one.where.file, []).append(f"{one.key} = {one.shown}")
+    for default in applied(arguments):
+        by_file.setdefault(default.where.file, []).append(f"{default.key} = {default.shown}")
     return [f"bw: {file} sets {', '.join(each)}" for file, each in by_file.items()]
 
 
 def relocated(error: InputError, arguments: Namespace) -> InputError:
     """Return an error whose mistakes in defaults are at their places in the files."""
-    places = {one.option.flag: one for one in applied(arguments)}
+    places = {default.option.flag: default for default in applied(arguments)}
     return InputError(
         [_at_file(diagnostic, places.get(diagnostic.file)) for diagnostic in error.diagnostics]
     )

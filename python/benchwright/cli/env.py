@@ -230,10 +230,10 @@ def _compare(env_options: EnvOptions, names: tuple[str, str]) -> int:
     from benchwright.report.env import difference_document, difference_text
 
     a, b = read_captures(names, env_options)
-    found = difference(a[1], b[1])
+    machine_difference = difference(a[1], b[1])
     write_answer(
         json=env_options.json,
-        document=lambda: difference_document(a, b, found),
-        text=lambda: difference_text(a, b, found, everything=env_options.all),
+        document=lambda: difference_document(a, b, machine_difference),
+        text=lambda: difference_text(a, b, machine_difference, everything=env_options.all),
     )
-    return 1 if env_options.exit_code and found.matters else 0
+    return 1 if env_options.exit_code and machine_difference.matters else 0

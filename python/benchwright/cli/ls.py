@@ -159,22 +159,22 @@ def run(arguments: argparse.Namespace) -> int:
     limit, depth = reader.value("limit"), reader.value("depth", DEPTH)
     if reader.found:
         raise InputError(reader.found)
-    found = _Listing(wanted, limit)
+    listing = _Listing(wanted, limit)
     for text in request.paths or (".",):
-        found.add(text, depth)
-    listed = sorted(found.listed, key=_KEYS[request.sort])
+        listing.add(text, depth)
+    listed = sorted(listing.listed, key=_KEYS[request.sort])
     write_answer(
         json=request.json,
         document=lambda: LsDocument(
-            sessions=tuple(session_entry(one.record, one.answer) for one in listed),
-            left_out=found.left_out,
-            problems=tuple(found.problems),
+            sessions=tuple(session_entry(session.record, session.answer) for session in listed),
+            left_out=listing.left_out,
+            problems=tuple(listing.problems),
         ),
         text=lambda: sessions_text(listed, table_width()),
     )
     if not request.json:
-        _print_rest(found, request.paths or (".",))
-    return 0 if found.readable or not found.problems else 2
+        _print_rest(listing, request.paths or (".",))
+    return 0 if listing.readable or not listing.problems else 2
 
 
 def _newest(one: ListedSession) -> tuple[Any, ...]:
@@ -184,7 +184,10 @@ def _newest(one: ListedSession) -> tuple[Any, ...]:
 
 _KEYS: dict[str, Callable[[ListedSession], tuple[Any, ...]]] = {
     "started": _newest,
-    "study": lambda one: (str(one.record.study), one.record.session.number),
+    "study": lambda listed_session: (
+        str(listed_session.record.study),
+        listed_session.record.session.number,
+    ),
     "lasted": lambda one: (-(one.record.lasted_ns or 0), *_newest(one)),
     "state": lambda one: (_STATES.index(one.record.state), *_newest(one)),
 }
@@ -207,7 +210,7 @@ class _Listing:
     @property
     def listed(self) -> list[ListedSession]:
         """The selected sessions."""
-        return [one for _, _, one in self._newest]
+        return [session for _, _, session in self._newest]
 
     def add(self, text: str, depth: int) -> None:
         """Add the sessions at a path. Raises InputError for a path that does not exist."""
@@ -221,9 +224,9 @@ class _Listing:
             message = f"{text}: there is no such directory"
             hint = "name a study, a session (STUDY@SESSION) or a folder of studies"
             raise argument_error("PATH", text, message, hint)
-        found = find_studies(part.place, depth)
-        self.problems += found.problems
-        for place in found.studies:
+        studies = find_studies(part.place, depth)
+        self.problems += studies.problems
+        for place in studies.studies:
             self._add_study(place)
 
     def _add_study(self, place: Path, session: str | None = None) -> None:
@@ -241,9 +244,9 @@ class _Listing:
                 if session is not None:
                     chosen = StudyPart(place, session).of(study)
                     sessions = [session for session in sessions if session.number == chosen.number]
-                for one in reversed(sessions):
-                    if self._takes(one):
-                        self._keep(_listed(study, one, place))
+                for stored_session in reversed(sessions):
+                    if self._takes(stored_session):
+                        self._keep(_listed(study, stored_session, place))
         except InputError:
             raise
         except (OperatingError, OSError) as error:

@@ -209,7 +209,7 @@ def _status_of(
     # Inside a session it would be measured.
     is_outside = SESSION_TOKEN not in os.environ
     undone = (
-        [found for feature in features() for found in feature.before_command(argv)]
+        [finding for feature in features() for finding in feature.before_command(argv)]
         if is_outside
         else []
     )
@@ -273,8 +273,8 @@ def _reported(error: Exception, arguments: argparse.Namespace) -> int:
         from benchwright.cli.defaults import relocated
 
         error = relocated(error, arguments)
-    said = visible_lines(str(error))
-    print(f"bw: {said}" if "\n" not in said else said, file=sys.stderr)
+    text = visible_lines(str(error))
+    print(f"bw: {text}" if "\n" not in text else text, file=sys.stderr)
     return error.exit_status
 
 

@@ -48,14 +48,14 @@ def outcome_of(
 ) -> Outcome:
     """Return the outcome of a session that has just ended."""
     assert ended.findings is not None
-    found, verdict = ended.findings, ended.verdict
-    compared = (one for group in found.comparisons.values() for one in group)
+    findings, verdict = ended.findings, ended.verdict
+    compared = (finding for group in findings.comparisons.values() for finding in group)
     results = Results(
         path=ended.ledger.study.path,
         session=StoredSession(ended.ledger.session, info, verdict.status, verdict.detail),
         started_ns=info.started_ns,
-        tests=tuple(test.result(found.tests.get(test.key, ())) for test in session.tests),
-        about_session=(*found.session, *compared),
+        tests=tuple(test.result(findings.tests.get(test.key, ())) for test in session.tests),
+        about_session=(*findings.session, *compared),
         comparisons=tuple(
             comparison.result for comparison in session.comparisons if comparison.result is not None
         ),
@@ -185,8 +185,8 @@ def print_end(outcome: Outcome, verdict: SessionVerdict, tests: Sequence[Running
     cut = [(test.name, test.cut) for test in tests if test.cut is not None]
     if verdict.status == "failed" and cut:
         detail = f"a trial of {cut[0][0]}" if sys.stdout.isatty() else verdict.brief or detail
-    said = f"bw: {verdict.status}: {with_study(detail, place)}; stored in {place}"
-    print(visible_lines(said), file=sys.stderr)
+    text = f"bw: {verdict.status}: {with_study(detail, place)}; stored in {place}"
+    print(visible_lines(text), file=sys.stderr)
     for test in tests:
         if verdict.status == "failed" and (accepted := _with_its_status(test)):
             advice = f"--ok-status {accepted} (ok_status in a suite)"

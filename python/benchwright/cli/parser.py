@@ -212,13 +212,13 @@ class CommandParser(argparse.ArgumentParser):
         if self.default_command and args is not None:
             args = self._with_command(args)
         words = None if args is None else [self._with_value(word) for word in args]
-        found, unknown = super().parse_known_args(words, namespace)
+        arguments, unknown = super().parse_known_args(words, namespace)
         several = [a for a in self._actions if not a.option_strings and a.nargs == "*"]
         if several and unknown and not any(word.startswith("-") for word in unknown):
             (action,) = several
-            setattr(found, action.dest, [*getattr(found, action.dest), *unknown])
+            setattr(arguments, action.dest, [*getattr(arguments, action.dest), *unknown])
             unknown = []
-        return found, unknown
+        return arguments, unknown
 
     def _with_command(self, words: Sequence[str]) -> Sequence[str]:
         """Return the words with the default command before them, if they name no command."""

@@ -57,33 +57,33 @@ _OF_TESTS = (
 
 def request_of(arguments: argparse.Namespace) -> PlotRequest:
     """Return the request of the arguments. Raises InputError."""
-    asked = request_from(PlotOptions, arguments)
-    words = (*asked.words, *(getattr(arguments, "command_argv", None) or ()))
+    plot_options = request_from(PlotOptions, arguments)
+    words = (*plot_options.words, *(getattr(arguments, "command_argv", None) or ()))
     words = words or study_here()
-    asked = msgspec.structs.replace(asked, words=words)
-    reader = OptionReader(asked)
+    plot_options = msgspec.structs.replace(plot_options, words=words)
+    reader = OptionReader(plot_options)
     wrong = reader.found
     pairs = _pairs(words, wrong)
     said = reader.fields()
     request = PlotRequest(
         pairs=pairs,
-        chart=_chart(asked, reader, said),
-        style=_style(asked, reader, said),
-        graphfiles=_graphfiles(asked.graphfile, wrong),
-        datafile=asked.datafile,
-        json=asked.json,
+        chart=_chart(plot_options, reader, said),
+        style=_style(plot_options, reader, said),
+        graphfiles=_graphfiles(plot_options.graphfile, wrong),
+        datafile=plot_options.datafile,
+        json=plot_options.json,
         unnamed=len(words) == 1,
-        fitting=len(words) == 1 and asked.mode is None,
-        resources=asked.mode == USE,
-        of_tests=any(getattr(asked, name) for name in _OF_TESTS),
-        errorbars_named=asked.errorbars is not None,
-        sized=asked.size is not None,
-        ok_status=asked.ok_status,
+        fitting=len(words) == 1 and plot_options.mode is None,
+        resources=plot_options.mode == USE,
+        of_tests=any(getattr(plot_options, name) for name in _OF_TESTS),
+        errorbars_named=plot_options.errorbars is not None,
+        sized=plot_options.size is not None,
+        ok_status=plot_options.ok_status,
     )
     reader.value("ok_status")
     _check_limits(request.style, wrong)
-    _check_outputs(asked, pairs, wrong)
-    if not (asked.graphfile or asked.datafile or asked.json):
+    _check_outputs(plot_options, pairs, wrong)
+    if not (plot_options.graphfile or plot_options.datafile or plot_options.json):
         hint = "such as -o chart.png; or --datafile FILE, or --json"
         wrong.append(option_mistake("--graphfile", "no output is given", hint))
     if wrong:
@@ -145,7 +145,7 @@ def _chart(
         ("--logx", asked.logx, (PlotMode.LINE, PlotMode.ECDF)),
     ):
         if given and mode not in fitting:
-            modes = " and ".join(f"--mode {one}" for one in fitting)
+            modes = " and ".join(f"--mode {plot_mode}" for plot_mode in fitting)
             reader.wrong(option, "", f"{option} is for {modes}")
     stacks = tuple(map(_words, asked.stack)) or None
     if asked.no_stack and stacks:

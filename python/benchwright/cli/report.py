@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     if reader.found:
         raise InputError(reader.found)
     sources = [_source(text, accepted) for text in texts]
-    read = [one for s in sources if isinstance(s, FileResults) for one in s.inputs]
+    read = [test for s in sources if isinstance(s, FileResults) for test in s.inputs]
     check_ok_status(request.ok_status, read)
     place = None if request.json else _place(request.output, sources[0].place)
     if place is not None:

@@ -70,14 +70,14 @@ def _kept(env: Mapping[str, str], wrong: list[Diagnostic]) -> list[Path]:
 
 
 def _plug_ins(wrong: list[Diagnostic]) -> list[NamedRule]:
-    found = []
+    rules = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
-            found.append(NamedRule(point.name, point.load()))
+            rules.append(NamedRule(point.name, point.load()))
         except Exception as error:
             message = f"rule {point.value} cannot be loaded: {error}"
             wrong.append(Diagnostic("bad-rule", message, file=point.name))
-    return found
+    return rules
 
 
 def _loaded(path: Path) -> NamedRule:

@@ -204,7 +204,7 @@ def _resume(arguments: argparse.Namespace, file: str) -> int:
 
     declared: tuple[type[msgspec.Struct], ...] = (
         *(SuiteOptions, CommandRequest, BaselineOptions, TrialWatchOptions),
-        *(one.declared for one in added_to("run")),
+        *(added_options.declared for added_options in added_to("run")),
     )
     for option in given(arguments, *declared, AboutOptions, NotifyOptions, StudyOptions):
         if option.name not in ("json", "quiet"):

@@ -210,14 +210,14 @@ def added_to(command: str) -> Iterator[AddedOptions]:
 
 def add_features_options(parser: ArgumentParser, command: str) -> None:
     """Add the options of features to the parser of a command."""
-    for one in added_to(command):
-        add_options(parser, one.declared, one.group, helps=one.helps)
+    for added_options in added_to(command):
+        add_options(parser, added_options.declared, added_options.group, helps=added_options.helps)
 
 
 def with_features_options(begun: BegunSession, arguments: Namespace, command: str) -> SessionInfo:
     """Return the info of a session with what the options of features say. Raises InputError."""
-    for one in added_to(command):
-        info = one.apply(begun, arguments)
+    for added_options in added_to(command):
+        info = added_options.apply(begun, arguments)
         begun = msgspec.structs.replace(begun, info=info)
     return begun.info
 

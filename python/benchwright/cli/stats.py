@@ -242,8 +242,8 @@ def _answer(predicate: Any, inputs: list[TestResult], confidence: float, as_json
 
 def _without_scores(document: StatsReport) -> StatsReport:
     """Return the report without the notices of z-scores."""
-    kept = tuple(notice for notice in document.notices if math.isinf(notice.size))
-    return msgspec.structs.replace(document, notices=kept)
+    notices = tuple(notice for notice in document.notices if math.isinf(notice.size))
+    return msgspec.structs.replace(document, notices=notices)
 
 
 def with_reports(
@@ -266,11 +266,12 @@ def with_reports(
     part = split_selector(Path(answer.source))
     with contextlib.closing(Study.open_to_read(part.place)) as study:
         session = part.of(study)
-        found = [] if part.test else session_comparisons(study, session, tests)
+        comparison_results = [] if part.test else session_comparisons(study, session, tests)
     return msgspec.structs.replace(
         answer,
         report=document_text_of(part.place, session.number, ran, verbose=verbose),
         comparisons=tuple(
-            render_comparison(one, table_width(), measured_commands(ran)) for one in found
+            render_comparison(comparison_result, table_width(), measured_commands(ran))
+            for comparison_result in comparison_results
         ),
     )

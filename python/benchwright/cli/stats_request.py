@@ -29,35 +29,35 @@ def request_of(arguments: argparse.Namespace) -> StatsRequest:
     file.
     """
     words = getattr(arguments, "command_argv", None) or ()
-    asked = request_from(StatsOptions, arguments)
-    reader = OptionReader(asked)
-    paths = (*asked.inputs, *words) or study_here()
+    stats_options = request_from(StatsOptions, arguments)
+    reader = OptionReader(stats_options)
+    paths = (*stats_options.inputs, *words) or study_here()
     if not paths:
         hint = "give a study directory, a .res file, CSV, GNU time output or another tool's results"
         reader.wrong("INPUT", "", "no input, and no study ./bw-study", hint)
     threshold = reader.value("threshold", 2.0)
     confidence = reader.value("confidence", 0.95)
     ok_status = reader.value("ok_status", SUCCESS)
-    variances = _variances(asked, reader)
-    _note_contradictions(asked, reader)
-    least_changes = _least_changes(asked.drift, reader)
-    steps = checked_steps(asked.steps, reader.found)
-    rules, wrong = rules_and_mistakes(asked.rules)
+    variances = _variances(stats_options, reader)
+    _note_contradictions(stats_options, reader)
+    least_changes = _least_changes(stats_options.drift, reader)
+    steps = checked_steps(stats_options.steps, reader.found)
+    rules, wrong = rules_and_mistakes(stats_options.rules)
     if wrong := [*reader.found, *wrong]:
         raise InputError(wrong)
     return StatsRequest(
         paths=paths,
-        predicate=asked.predicate,
-        baseline=asked.baseline,
-        format="json" if asked.json else asked.format or "table",
-        everything=asked.all,
-        metrics=asked.metrics,
+        predicate=stats_options.predicate,
+        baseline=stats_options.baseline,
+        format="json" if stats_options.json else stats_options.format or "table",
+        everything=stats_options.all,
+        metrics=stats_options.metrics,
         threshold=threshold,
-        command=asked.command,
+        command=stats_options.command,
         ok_status=ok_status,
         confidence=confidence,
-        dump=asked.dump,
-        ttest=asked.ttest,
+        dump=stats_options.dump,
+        ttest=stats_options.ttest,
         variances=variances,
         steps=steps,
         least_changes=least_changes,

@@ -106,8 +106,8 @@ class _Change(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, arguments: argparse.Namespace, request: TagOptions) -> _Change:
         """Return the change that is requested. Raises InputError with all mistakes."""
-        said = request_from(AboutOptions, arguments)
-        about, own = OptionReader(said), OptionReader(request)
+        about_options = request_from(AboutOptions, arguments)
+        about, own = OptionReader(about_options), OptionReader(request)
         words = [word[1:] for word in request.words if word.startswith("+")]
         parsed = [own.parsed("+TAG", word, parse_tag, "write +nightly") for word in words]
         # A configuration file sets tags of new sessions, not of this one.
@@ -117,7 +117,7 @@ class _Change(msgspec.Struct, frozen=True):
         removed = tuple(own.values("remove"))
         stated = {}
         for field, name in (("name", "session_name"), ("note", "note")):
-            text = getattr(said, name)
+            text = getattr(about_options, name)
             if text is not None:
                 stated[field] = about.value(name, "") if text else ""
         studies = [word for word in request.words if not word.startswith("+")]

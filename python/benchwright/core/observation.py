@@ -239,5 +239,5 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def profiles_of(trials: Iterable[Trial]) -> tuple[CpuProfile, ...]:
     """Return the profiles of trials, without those of warm-up trials."""
-    found = (trial.profile for trial in trials if not trial.warmup)
-    return tuple(one for one in found if one is not None)
+    profiles = (trial.profile for trial in trials if not trial.warmup)
+    return tuple(profile for profile in profiles if profile is not None)

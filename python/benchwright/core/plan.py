@@ -50,8 +50,8 @@ _OWN = re.compile(r"(?:bw|\S+ -P -m benchwright\.cli\.main) ([a-z]+)\b")
 def own_command(text: str) -> str:
     """Return the command of `bw` that a command's text runs, such as `load`, also a text that an
     earlier version stored; empty for another program."""
-    found = _OWN.match(text)
-    return "" if found is None else found[1]
+    match = _OWN.match(text)
+    return "" if match is None else match[1]
 
 
 def command_word(words: Sequence[str]) -> str:

@@ -118,8 +118,8 @@ def process_ids(proc: Path = PROC) -> list[int]:
 
 def all_processes(proc: Path = PROC) -> list[Process]:
     """Return every process, in order of id, except those that end meanwhile."""
-    found = (read_process(pid, proc) for pid in process_ids(proc))
-    return [one for one in found if one is not None]
+    processes = (read_process(pid, proc) for pid in process_ids(proc))
+    return [process for process in processes if process is not None]
 
 
 def is_alive(identity: ProcessIdentity, proc: Path = PROC) -> bool:

@@ -213,8 +213,8 @@ def current_estimate(
             # Only this rule needs numpy.
             from benchwright.decide.precision import estimate_of
 
-            found = estimate_of(rule, values)
-            return msgspec.structs.replace(found, unit=unit)
+            estimate = estimate_of(rule, values)
+            return msgspec.structs.replace(estimate, unit=unit)
         return unless_too_equal(t_interval(values, rule.confidence, unit))
     return unless_too_equal(t_interval(values, unit=unit))
 

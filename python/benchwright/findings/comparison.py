@@ -166,7 +166,7 @@ def _not_in_cpu_time(
     trials were not interleaved and waiting for a CPU explains the difference."""
     if comparison.rule.paired:
         return []
-    found = []
+    findings = []
     judged = {v.metric for v in comparison.verdicts if v.judged}
     for v in comparison.verdicts:
         before, after = times.get(v.baseline), times.get(v.candidate)
@@ -176,8 +176,8 @@ def _not_in_cpu_time(
             elapsed, own = (Figure(one, "+%") for one in difference)
             shown = states(elapsed=elapsed, cpu=own)
             subject = f"{v.baseline} and {v.candidate}"
-            found.append(make_finding("difference-not-in-user-time", subject, shown))
-    return found
+            findings.append(make_finding("difference-not-in-user-time", subject, shown))
+    return findings
 
 
 def _elapsed_alone(

@@ -64,7 +64,7 @@ def of_session(
         if name.startswith("block.") and name.endswith(".number")
     }
     devices = {path for path in sources | named if path.startswith("/dev/")}
-    kept = []
+    fact_changes = []
     for change in changes:
         if change.name.startswith(_MOUNT):
             if _point_of(change.name, points) not in mounts:
@@ -78,8 +78,8 @@ def of_session(
             if before == after:
                 continue
             change = msgspec.structs.replace(change, before=before, after=after)
-        kept.append(change)
-    return tuple(kept)
+        fact_changes.append(change)
+    return tuple(fact_changes)
 
 
 _SWAP = ("memory.swaps", "memory.swap_total_kib")
@@ -219,15 +219,15 @@ def environment_findings(
     ignored, and so are file systems and devices that neither the commands nor `places`, directories
     of the session, use.
     """
-    found = []
+    findings = []
     for at in range(1, len(captures)):
         pair = captures[at - 1 : at + 1]
         changes = difference(*pair).changes
         machine_difference = MachineDifference(of_session(changes, pair, places))
         if machine_difference.matters:
             subject = f"machine, capture {at} to {at + 1}"
-            found.append(_environment_finding(machine_difference, subject, CODE))
-    return tuple(found)
+            findings.append(_environment_finding(machine_difference, subject, CODE))
+    return tuple(findings)
 
 
 def separate_findings(results: Sequence[tuple[str, MachineCapture | None]]) -> tuple[Finding, ...]:
@@ -237,13 +237,15 @@ def separate_findings(results: Sequence[tuple[str, MachineCapture | None]]) -> t
     capture has no finding.
     """
     (first, base), *others = results
-    found = []
+    findings = []
     for name, machine in others:
         if base is not None and machine is not None and machine != base:
-            told = _without_compared(difference(base, machine))
-            if told.matters:
-                found.append(_environment_finding(told, f"{first}, {name}", SEPARATE))
-    return tuple(found)
+            machine_difference = _without_compared(difference(base, machine))
+            if machine_difference.matters:
+                findings.append(
+                    _environment_finding(machine_difference, f"{first}, {name}", SEPARATE)
+                )
+    return tuple(findings)
 
 
 def _without_compared(machine_difference: MachineDifference) -> MachineDifference:
@@ -346,7 +348,7 @@ def _apart(one: str, other: str) -> float:
 def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[FactChange]:
     """Return the devices, mounts and programs that are in one capture only."""
     there, here = _things(one), _things(other)
-    found = []
+    changes = []
     for name in sorted(there.keys() ^ here.keys()):
         kind = next(k for k in _GROUPED if name.startswith(k))
         # If a kind was not captured at all, its things are unknown.
@@ -356,10 +358,10 @@ def _lone_things(one: dict[str, Fact], other: dict[str, Fact]) -> list[FactChang
         if kind == "net." and f"{name}.{_DRIVER}" not in (one | other):
             weight = FactWeight.EXPECTED
         if name in there:
-            found.append(FactChange(name, "there", None, "", absent, weight, is_known))
+            changes.append(FactChange(name, "there", None, "", absent, weight, is_known))
         else:
-            found.append(FactChange(name, None, "there", absent, "", weight, is_known))
-    return found
+            changes.append(FactChange(name, None, "there", absent, "", weight, is_known))
+    return changes
 
 
 def _weight_of_thing(kind: str, weights: list[FactWeight]) -> FactWeight:

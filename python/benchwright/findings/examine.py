@@ -179,9 +179,9 @@ def compute_findings(test: TestResult, questions: Questions | None = None) -> tu
     return (
         *profile_note(name, test.profiles),
         *(
-            found
+            finding
             for kind, record in recorded_by(test.recorded)
-            for found in kind.findings(name, record, declared)
+            for finding in kind.findings(name, record, declared)
         ),
         *_failures(name, trials, test.ok_status),
         *_accepted(name, trials),
@@ -211,7 +211,7 @@ def rule_findings(test: TestResult, rules: Sequence[NamedRule]) -> tuple[Finding
     if not rules:
         return ()
     result = result_of(test)
-    return tuple(one for rule in rules for one in apply_rule(rule, result))
+    return tuple(finding for rule in rules for finding in apply_rule(rule, result))
 
 
 def code_of_failure(command: str) -> str:
@@ -273,7 +273,7 @@ def _accepted(name: str, trials: Sequence[Trial]) -> list[Finding]:
         if trial.ending is TrialEnding.OK:
             for block in trial.blocks:
                 counts.setdefault(block.command, Counter())[block.status] += 1
-    found = []
+    findings = []
     for command, by_status in counts.items():
         if set(by_status) == {0}:
             continue
@@ -281,8 +281,8 @@ def _accepted(name: str, trials: Sequence[Trial]) -> list[Finding]:
         each = [f"{status} in {n}" for status, n in sorted(by_status.items())]
         shown = states(command=_command_text(command), statuses=list_text(each), runs=of)
         severity = Severity.WARNING if differs else None
-        found.append(make_finding("status-accepted", name, shown, severity))
-    return found
+        findings.append(make_finding("status-accepted", name, shown, severity))
+    return findings
 
 
 def _command_text(command: str) -> str:
@@ -295,7 +295,8 @@ def _stated_failures(trial: Trial) -> list[str]:
     failed = (block for block in trial.blocks if block.failure)
     return list(
         dict.fromkeys(
-            f"{f'`{one.command}`' if one.command else 'it'} failed: {one.failure}" for one in failed
+            f"{f'`{measurement_block.command}`' if measurement_block.command else 'it'} failed: {measurement_block.failure}"
+            for measurement_block in failed
         )
     )
 
@@ -356,8 +357,10 @@ def _reasons(trials: Iterable[Trial]) -> dict[str, str]:
     for trial in trials:
         if trial.ending is not TrialEnding.OK:
             continue
-        for one in map(MissingMetric.stored, trial.missing):
-            reasons.setdefault(one.metric, f"thread {one.thread}: {one.why}" if one.why else "")
+        for metric in map(MissingMetric.stored, trial.missing):
+            reasons.setdefault(
+                metric.metric, f"thread {metric.thread}: {metric.why}" if metric.why else ""
+            )
     return reasons
 
 

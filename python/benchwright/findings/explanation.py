@@ -105,13 +105,13 @@ def explain_test(
 ) -> Explanation:
     """Return the explanation of a test, under this name, from its findings and those of rules."""
     counted = [trial for trial in test.all_trials if counts(trial)]
-    found = explain_windows(name, windows_of(test.all_trials), len(counted), findings)
+    explanation = explain_windows(name, windows_of(test.all_trials), len(counted), findings)
     if not any(trial.ending is TrialEnding.OK for trial in counted):
-        found = _without_result(found)
+        explanation = _without_result(explanation)
         if test.summaries and not counted:
-            found = msgspec.structs.replace(found, sentence=ONLY_STATED, unlimited=None)
+            explanation = msgspec.structs.replace(explanation, sentence=ONLY_STATED, unlimited=None)
     return msgspec.structs.replace(
-        found,
+        explanation,
         figure=figure,
         sample=test.sample,
         threads=counted[0].threads if counted else None,
@@ -150,7 +150,9 @@ def explain_windows(
     others = [finding for finding in findings if finding not in causes]
     if not windows and total:
         others.append(make_finding("not-watched", name, NOT_WATCHED))
-    free = None if limited or not seen else unlimited([one.use for one in best])
+    free = (
+        None if limited or not seen else unlimited([watched_window.use for watched_window in best])
+    )
     if free is not None and not best[0].of_figures:
         part = Figure(min(window.measured for window in best), "%")
         free = states(free.form, **free.named, part_measured=part)
@@ -162,7 +164,7 @@ def explain_windows(
         unlimited=free,
         table=() if window is None else use_table(window),
         window=window,
-        watched_s=sum(one.use.seconds for one in seen),
+        watched_s=sum(watched_window.use.seconds for watched_window in seen),
         watched=len(epochs_of(seen)),
         trials=total,
         findings=tuple(others),

@@ -269,7 +269,7 @@ def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
     """Return the windows of a test's trials, in order, without void and warm-up trials."""
     known = {trial.epoch: trial for trial in trials}
     counted = {trial.epoch: trial for trial in trials if counts(trial)}
-    found = []
+    windows = []
     for trial in counted.values():
         if trial.use is not None:
             first, last = trial.use.epochs
@@ -279,8 +279,8 @@ def windows_of(trials: Sequence[Trial]) -> tuple[WatchedWindow, ...]:
             those = [known[epoch] for epoch in range(first, last + 1) if epoch in known]
             measured = _measured(those or [trial], trial.use.seconds)
             window = WatchedWindow(trial.use, epochs or (trial.epoch,), late, shot, measured)
-            found.append(window)
-    return tuple(found)
+            windows.append(window)
+    return tuple(windows)
 
 
 def _measured(trials: Sequence[Trial], seconds: float) -> float:
@@ -330,7 +330,7 @@ def named_limits(
     able = [window for window in windows if explainable(window.use)]
     named = (_named_limit(found, able or windows) for found in shown.values())
     most = [one for one in named if one.limit.event or one.share > t.MAJORITY]
-    return tuple(sorted(most, key=lambda one: rank(one.limit.code)))
+    return tuple(sorted(most, key=lambda named_limit: rank(named_limit.limit.code)))
 
 
 def _named_limit(

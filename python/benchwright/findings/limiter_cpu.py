@@ -150,7 +150,7 @@ def _kept_full(use: ResourceUse, found: CpuShares) -> LimitReached | None:
     full = [allowed_cpu for allowed_cpu in allowed_cpus(use) if allowed_cpu.filled]
     if not full:
         return None
-    least = min(full, key=lambda one: len(one.cpus))
+    least = min(full, key=lambda cpus: len(cpus.cpus))
     figures = states(
         "cpuset",
         trial=Figure(least.trial, "CPUs"),
@@ -490,9 +490,9 @@ def _program_groups(use: ResourceUse, found: CpuShares) -> Iterator[_ProgramGrou
     anywhere = {"own", *(("target",) if found.target else ())} - confined
     if anywhere and (found.full or (not sets and _fits(use, found))):
         yield _ProgramGroup(found.count, trial, others, found.busy - trial)
-    for one in sets:
-        if one.full:
-            yield _ProgramGroup(len(one.cpus), one.trial, min(one.others, others), one.others)
+    for cpus in sets:
+        if cpus.full:
+            yield _ProgramGroup(len(cpus.cpus), cpus.trial, min(cpus.others, others), cpus.others)
 
 
 def _fits(use: ResourceUse, found: CpuShares) -> bool:

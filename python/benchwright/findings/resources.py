@@ -259,8 +259,8 @@ def lost_packets(use: ResourceUse) -> FindingFigures | None:
     machine dropped while the trial used the network."""
     if not uses_network(use):
         return None
-    found = states(interfaces="; ".join(_interfaces(use)), **_sockets(use))
-    return found if found.values else None
+    figures = states(interfaces="; ".join(_interfaces(use)), **_sockets(use))
+    return figures if figures.values else None
 
 
 def _interfaces(use: ResourceUse) -> Iterator[str]:
@@ -315,7 +315,9 @@ def _changes(uses: Sequence[ResourceUse]) -> Iterator[str]:
     totals = [use.memory.total for use in uses if use.memory is not None]
     if totals and min(totals) < 0.99 * max(totals):
         yield from _change("memory", [size_text(total) for total in totals])
-    named = {limit.name for use in uses for one in use.cgroups for limit in one.io_limits}
+    named = {
+        limit.name for use in uses for cgroup_use in use.cgroups for limit in cgroup_use.io_limits
+    }
     used = sorted(name for name in named if any(uses_disk(name, use) for use in uses))
     limits: dict[tuple[str, str], dict[str, list[str]]] = {}
     for use in uses:
@@ -439,32 +441,39 @@ def limit_findings(
 ) -> list[Finding]:
     """Return a finding for each limit of a test, the most explanatory first."""
     return [
-        _finding(one.limit.code, name, one.limit.figures, one.windows, total, event=one.limit.event)
-        for one in named_limits(windows, capacities)
+        _finding(
+            limit.limit.code,
+            name,
+            limit.limit.figures,
+            limit.windows,
+            total,
+            event=limit.limit.event,
+        )
+        for limit in named_limits(windows, capacities)
     ]
 
 
 def window_findings(name: str, windows: Sequence[WatchedWindow], total: int) -> list[Finding]:
     """Return the findings from single windows and from differences between windows."""
-    found = _kernel_findings(name, windows, total)
+    findings = _kernel_findings(name, windows, total)
     for code, evidence_of, severity in _ANYWHERE:
         shown, those = showing(windows, evidence_of)
         if shown is not None:
             one = _finding(code, name, shown, those, total, severity, event=code == "not-watched")
             remedy = _REMEDIES.get(evidence_of, one.remedy)
-            found.append(msgspec.structs.replace(one, remedy=remedy))
+            findings.append(msgspec.structs.replace(one, remedy=remedy))
     for code, evidence_of, severity in _MOSTLY:
         shown, those = showing(windows, evidence_of, mostly=True)
         if shown is not None:
-            found.append(_finding(code, name, shown, those, total, severity))
-    told = {finding.code for finding in found}
+            findings.append(_finding(code, name, shown, those, total, severity))
+    told = {finding.code for finding in findings}
     for code, between in _BETWEEN:
         evidence = between([window.use for window in windows])
         if evidence and code not in told:
             one = make_finding(code, name, evidence)
             remedy = _CHANGED if between is changed else one.remedy
-            found.append(msgspec.structs.replace(one, remedy=remedy))
-    return found
+            findings.append(msgspec.structs.replace(one, remedy=remedy))
+    return findings
 
 
 _OF_OTHERS = "Read the message: it need not concern the test."
@@ -473,7 +482,7 @@ _OF_OTHERS = "Read the message: it need not concern the test."
 def _kernel_findings(name: str, windows: Sequence[WatchedWindow], total: int) -> list[Finding]:
     """Return a finding about the errors in the kernel's log that concern the test, and a note about
     other messages."""
-    found = []
+    findings = []
     for chosen, severity in ((_errors, None), (_warnings, Severity.NOTE)):
         messages = [
             (message, (message.epoch,) if message.epoch else window.epochs)
@@ -488,12 +497,12 @@ def _kernel_findings(name: str, windows: Sequence[WatchedWindow], total: int) ->
         shown = _messages(kernel_messages, tells_trial=len(epochs) > 1)
         where = _where(epochs, total)
         evidence = states(shown.form, **shown.named, where=where)
-        one = make_finding("errors-in-kernel-log", name, evidence, severity)
+        finding = make_finding("errors-in-kernel-log", name, evidence, severity)
         remedy = _OF_OTHERS
         if chosen is _errors:
-            remedy = _remedy(_gravest(kernel_messages).text) or one.remedy
-        found.append(msgspec.structs.replace(one, remedy=remedy))
-    return found
+            remedy = _remedy(_gravest(kernel_messages).text) or finding.remedy
+        findings.append(msgspec.structs.replace(finding, remedy=remedy))
+    return findings
 
 
 def _remedy(text: str) -> str:
@@ -504,7 +513,7 @@ def _remedy(text: str) -> str:
 
 def _gravest(messages: Sequence[KernelMessage]) -> KernelMessage:
     """Return the gravest message, the earliest of several."""
-    return min(messages, key=lambda one: (one.level, one.epoch, one.at_s))
+    return min(messages, key=lambda message: (message.level, message.epoch, message.at_s))
 
 
 def _messages(messages: Sequence[KernelMessage], *, tells_trial: bool) -> FindingFigures:

@@ -74,9 +74,9 @@ def result_of(test: TestResult) -> Result:
         units={name: test.rules.row(name).unit for name in test.columns},
         uses=tuple(window.use for window in windows),
         limits=tuple(
-            one.limit.code
-            for one in named_limits(windows)
-            if all(window.of_figures for window in one.windows)
+            limit.limit.code
+            for limit in named_limits(windows)
+            if all(window.of_figures for window in limit.windows)
         ),
     )
 
@@ -84,15 +84,15 @@ def result_of(test: TestResult) -> Result:
 def apply_rule(rule: NamedRule, result: Result) -> list[Finding]:
     """Return the findings of a rule about a result. Raises InputError if the rule fails."""
     try:
-        found = list(rule.apply(result))
+        findings = list(rule.apply(result))
     except (Exception, SystemExit) as error:
         raise InputError([rule_error(rule.name, error)]) from error
-    for finding in found:
+    for finding in findings:
         if not isinstance(finding, Finding):
             kind = type(finding).__name__
             message = f"the rule returned an object of type {kind} for {result.test}, not a Finding"
             raise InputError([Diagnostic("bad-rule", message, RULE_HINT, rule.name)])
-    return found
+    return findings
 
 
 def rule_error(name: str, error: BaseException) -> Diagnostic:

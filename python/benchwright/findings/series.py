@@ -106,17 +106,17 @@ def modes_finding(one: ExaminedSeries, residuals: Sequence[float]) -> Finding | 
     both ends has two groups of values, but one cause.
     """
     values = one.column.values
-    found = two_modes(values, t.LEVEL_MODES * one.share)
-    if found is None or two_modes(residuals, t.LEVEL_MODES * one.share) is None:
+    modes = two_modes(values, t.LEVEL_MODES * one.share)
+    if modes is None or two_modes(residuals, t.LEVEL_MODES * one.share) is None:
         return None
     shown = states(
         metric=one.column.name,
-        n_low=found.n_low,
-        low=Figure(found.low, one.unit),
-        n_high=found.n_high,
-        high=Figure(found.high, one.unit),
-        gap=found.gap,
-        **_what_the_mean_is(one, found),
+        n_low=modes.n_low,
+        low=Figure(modes.low, one.unit),
+        n_high=modes.n_high,
+        high=Figure(modes.high, one.unit),
+        gap=modes.gap,
+        **_what_the_mean_is(one, modes),
     )
     return make_finding("multimodal", one.test, shown)
 
@@ -235,13 +235,13 @@ def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
     """Return the warm-up of a series, if it has one; `far` are its outliers."""
     values = one.column.values
     tame = _pulled_in(values, far, t.LEVEL_OUTLIERS * one.share)
-    found = mser_truncation(tame)
-    if not (found.removed and found.p <= t.LEVEL_WARM_UP * one.share):
+    truncation = mser_truncation(tame)
+    if not (truncation.removed and truncation.p <= t.LEVEL_WARM_UP * one.share):
         return None
     order_p = chance_of_order(tame)
     if order_p > t.LEVEL_WARM_UP_ORDER * one.share:
         return None
-    cut, rest = found.removed, tame[found.removed :]
+    cut, rest = truncation.removed, tame[truncation.removed :]
     if dependence(rest).p <= t.SUSPECTED_DEPENDENCE:
         again = mser_truncation(tame, inflation(rest))
         if not again.p <= t.LEVEL_WARM_UP * one.share:
@@ -249,9 +249,9 @@ def warm_up(one: ExaminedSeries, far: Sequence[Outlier]) -> Truncation | None:
     if _comes_back(values, cut, t.LEVEL_MODES * one.share):
         return None
     before, after = moments(values[:cut]).mean, moments(values[cut:]).mean
-    if (before > after) != (found.mean_before > found.mean_after):
+    if (before > after) != (truncation.mean_before > truncation.mean_after):
         return None  # A later outlier outweighs them: the means would not show it.
-    return Truncation(cut, len(values), before, after, max(found.p, order_p))
+    return Truncation(cut, len(values), before, after, max(truncation.p, order_p))
 
 
 def _pulled_in(values: Sequence[float], far: Sequence[Outlier], level: float) -> list[float]:
@@ -261,10 +261,10 @@ def _pulled_in(values: Sequence[float], far: Sequence[Outlier], level: float) ->
     if not far:
         return tame
     middle, threshold = median(values), outlier_threshold(len(values), level)
-    for one in far:
+    for outlier in far:
         # The score is linear in the values, so the spread is not needed here.
-        limit = threshold / abs(one.score)
-        tame[one.place] = middle * (1 - limit) + one.value * limit
+        limit = threshold / abs(outlier.score)
+        tame[outlier.place] = middle * (1 - limit) + outlier.value * limit
     return tame
 
 
@@ -356,8 +356,8 @@ def series_findings(
     for name in about:
         result += examine_series(series(name, len(about)))
     for name in others:
-        one = series(name, len(others))
-        result += _drift_of_other(one)
+        examined_series = series(name, len(others))
+        result += _drift_of_other(examined_series)
     return tuple(result)
 
 
@@ -391,7 +391,7 @@ def examine_series(one: ExaminedSeries) -> list[Finding]:
     modes = modes_finding(rest, residuals)
     if warm is not None:
         far = outliers(rest.column.values, t.LEVEL_OUTLIERS * one.share)
-    found = (
+    findings = (
         None if warm is None else warm_up_finding(one, warm),
         modes,
         outlier_finding(rest, far) if far and modes is None else None,
@@ -400,7 +400,7 @@ def examine_series(one: ExaminedSeries) -> list[Finding]:
     )
     return [
         msgspec.structs.replace(finding, metric=one.column.name)
-        for finding in found
+        for finding in findings
         if finding is not None
     ]
 
@@ -425,8 +425,8 @@ def _drift_of_other(examined_series: ExaminedSeries) -> list[Finding]:
     warm = _warm_up(examined_series, far, t.LEVEL_DRIFT_OF_OTHERS * examined_series.share)
     rest = examined_series if warm is None else examined_series.after(warm.removed)
     slope = trend(rest, t.LEVEL_DRIFT_OF_OTHERS * examined_series.share)
-    found = None if slope is None else drift_finding(rest, slope)
-    return [] if found is None else [found]
+    finding = None if slope is None else drift_finding(rest, slope)
+    return [] if finding is None else [finding]
 
 
 def _warm_up(

@@ -228,14 +228,14 @@ def _is_doubled(text: str, match: re.Match[str]) -> bool:
 
 def misspelt(text: str, known: Collection[str]) -> list[Fault]:
     """Return a fault for each `{name}` that is similar to a known name."""
-    found = []
+    faults = []
     for match in NAME_IN_BRACES.finditer(text):
         meant = _suggestion(match[1], known)
         if meant and not _is_doubled(text, match):
             message = f"there is no variable {match[1]!r}: {meant}"
             hint = f"write {{{{{match[1]}}}}} for the text {match[0]} itself"
-            found.append(Fault("suite-unknown-name", message, hint, match.start()))
-    return found
+            faults.append(Fault("suite-unknown-name", message, hint, match.start()))
+    return faults
 
 
 def brace_template(text: str, place: OffsetLocator, known: Collection[str]) -> Template:

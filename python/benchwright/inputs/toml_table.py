@@ -322,8 +322,8 @@ def read_toml(
     source = TomlSource(locator, kind, [], files=dict(beside))
     result = read(TomlTable(values, (), source))
     if source.mistakes:
-        found = sorted(source.mistakes, key=lambda one: (one.line, one.column))
-        raise InputError(list(dict.fromkeys(found)))
+        mistakes = sorted(source.mistakes, key=lambda mistake: (mistake.line, mistake.column))
+        raise InputError(list(dict.fromkeys(mistakes)))
     return result
 
 

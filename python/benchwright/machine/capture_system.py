@@ -130,9 +130,9 @@ def cgroup_facts(tree: MachineFiles) -> Iterator[Fact]:
     for limit in _CGROUP_LIMITS:
         yield _limit(tree, limit, places.get(limit.controller))
     for setting in _SETTINGS:
-        found = _setting(tree, setting, places.get(setting.controller))
-        if found is not None:
-            yield found
+        fact = _setting(tree, setting, places.get(setting.controller))
+        if fact is not None:
+            yield fact
 
 
 def _cgroup_paths(tree: MachineFiles, membership: str) -> dict[str, CgroupPath]:
@@ -513,12 +513,12 @@ def process_facts(tree: MachineFiles) -> Iterator[Fact]:
     """Yield the running processes, without kernel threads, ourselves and our ancestors."""
     numbers = _user_processes(tree)
     texts = (tree.text(f"/proc/{n}/stat") for n in numbers[:_MOST_PROCESSES])
-    found = [p for p in map(parse_stat, texts) if p]
-    if not found:
+    processes = [p for p in map(parse_stat, texts) if p]
+    if not processes:
         yield absent_fact("process.names", "/proc", "no process is visible", EXPECTED)
         return
-    ours = _own_line(found)
-    others = [p for p in found if not p.is_kernel and p.pid not in ours]
+    ours = _own_line(processes)
+    others = [p for p in processes if not p.is_kernel and p.pid not in ours]
     busy = (f"{p.name} {p.state}" for p in others if p.state in "RD")
     daemons = {p.name for p in others}.intersection(_TIME_DAEMONS)
     for name, text, weight in (

@@ -128,8 +128,8 @@ _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 
 def is_secret_name(name: str) -> bool:
     """Return whether a setting with this name may hold a secret."""
-    found = _SECRET_NAME.search(name) or _SECRET_ENDING.search(name)
-    return found is not None and name not in _ADDRESSES | _DIRECTORIES
+    match = _SECRET_NAME.search(name) or _SECRET_ENDING.search(name)
+    return match is not None and name not in _ADDRESSES | _DIRECTORIES
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -89,16 +89,16 @@ def resources_sheet(word: str) -> Sheet:
     with contextlib.closing(Study.open_to_read(place)) as study:
         session = part.of(study, "GLOB")
         if (kind := session_kind(session.info.kind)) is not None:
-            found = list(kind.uses(study, session))
+            resource_uses = list(kind.uses(study, session))
         else:
             tests = tests_of(study, session.number)
-            found = [
+            resource_uses = [
                 trial.use
                 for test in tests
                 if name is None or test.plan.name == name
                 for trial in test.all_trials
             ]
-    uses = [use for use in found if use is not None]
+    uses = [use for use in resource_uses if use is not None]
     if not uses:
         return use_sheet(())
     shown, what = shown_uses(uses, place)
@@ -301,8 +301,8 @@ def _at_ranks(test: ShownTest) -> ShownTest:
         return test
     ordered = sorted(counted, key=lambda trial: trial.value or 0.0)
     last = len(ordered) - 1
-    kept = tuple(ordered[round(at * last / (_RANKS - 1))] for at in range(_RANKS))
-    return msgspec.structs.replace(test, trials=kept)
+    trials = tuple(ordered[round(at * last / (_RANKS - 1))] for at in range(_RANKS))
+    return msgspec.structs.replace(test, trials=trials)
 
 
 def _grouped(test: ShownTest, axis: PanelAxis) -> Sheet:

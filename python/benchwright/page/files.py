@@ -60,14 +60,14 @@ class FileResults(msgspec.Struct, frozen=True):
     @property
     def machines(self) -> tuple[MachineCapture, ...]:
         """Return the machines that the file states, each once."""
-        stated = (one.machine for one in self.inputs if one.machine is not None)
-        return tuple({str(one.facts): one for one in stated}.values())
+        stated = (test.machine for test in self.inputs if test.machine is not None)
+        return tuple({str(capture.facts): capture for capture in stated}.values())
 
 
 def file_part(results: FileResults, part: str) -> ReportPart:
     """Return the report of a file's tests; `part` is the prefix of its ids, such as `p1`."""
     inputs = results.inputs
-    origins = [one.origin for one in inputs if one.origin is not None]
+    origins = [test.origin for test in inputs if test.origin is not None]
     started = min((o.started_ns for o in origins if o.started_ns is not None), default=None)
     if started is None:
         started = results.place.stat().st_mtime_ns if results.place.exists() else 0
@@ -77,9 +77,9 @@ def file_part(results: FileResults, part: str) -> ReportPart:
         session=None,
         started_ns=started,
         tests=tuple(
-            _ended(f"{part}.t{place}", one) for place, one in enumerate(inputs, 1) if one.trials
+            _ended(f"{part}.t{place}", test) for place, test in enumerate(inputs, 1) if test.trials
         ),
-        about_session=tuple(finding for one in inputs for finding in one.session_findings),
+        about_session=tuple(finding for test in inputs for finding in test.session_findings),
     )
     answer = stored.answer()
     estimates = _estimates_section(part, inputs)
@@ -111,7 +111,7 @@ def _headline(inputs: Sequence[TestResult], stored: Results) -> str:
     which the answer is the figure."""
     if len(inputs) == 1 and stored.tests:
         return ""
-    tools = sorted({one.origin.tool for one in inputs if one.origin is not None})
+    tools = sorted({test.origin.tool for test in inputs if test.origin is not None})
     whose = f" by {', '.join(tools)}" if tools else ""
     tests = plural(len(inputs), "test")
     if not stored.tests:
@@ -123,8 +123,8 @@ def _estimates_section(part: str, inputs: Sequence[TestResult]) -> Section | Non
     """Return the quantities of which the file has only estimates; None if there are none."""
     rows = [
         row
-        for place, one in enumerate(inputs, 1)
-        for row in _estimate_rows(f"{part}.t{place}", one)
+        for place, test in enumerate(inputs, 1)
+        for row in _estimate_rows(f"{part}.t{place}", test)
     ]
     if not rows:
         return None
@@ -190,7 +190,7 @@ def _with_interval(number: Number, summary: Summary) -> Number:
 
 def _origin_section(part: str, results: FileResults, started_ns: int) -> Section:
     """Return where the numbers come from, as far as the file has it."""
-    origins = [one.origin for one in results.inputs if one.origin is not None]
+    origins = [test.origin for test in results.inputs if test.origin is not None]
     rows: list[tuple[Cell, ...]] = [(Words("File"), Words(visible(str(results.place)), code=True))]
     for label, values in (
         ("Written by", [origin.tool for origin in origins]),

@@ -43,10 +43,10 @@ def headline(study: Study, session: StoredSession, tests: Sequence[TestContents]
     if any(test.plan.arm is not None for test in tests):
         from benchwright.results.stored import recorded_comparisons
 
-        found = recorded_comparisons(study, session.number)
-        if found and (text := _of_comparison(found[0])):
-            more = f", and {plural(len(found) - 1, 'comparison')}"
-            return text + (more if len(found) > 1 else "") + failures_text(failed)
+        comparison_results = recorded_comparisons(study, session.number)
+        if comparison_results and (text := _of_comparison(comparison_results[0])):
+            more = f", and {plural(len(comparison_results) - 1, 'comparison')}"
+            return text + (more if len(comparison_results) > 1 else "") + failures_text(failed)
     if text := _of_document(study, session, tests):
         return text
     answer = answer_of(
@@ -66,7 +66,7 @@ def _of_comparison(comparison: ComparisonResult) -> str:
     if comparison.rule.exactly is not None and comparison.null is not None:
         return null_headline(comparison.null)
     judged = [verdict for verdict in comparison.verdicts if verdict.judged]
-    parts = [verdict_headline(one, comparison) for one in judged[:1]]
+    parts = [verdict_headline(metric_verdict, comparison) for metric_verdict in judged[:1]]
     if comparison.gates:
         parts.append(gates_headline(comparison.gates))
     return "; ".join(parts)

@@ -142,8 +142,10 @@ def stored_documents(stored: Results, most: int | None = _MOST) -> tuple[StoredD
 
 def document_sections(part: str, found: Sequence[StoredDocument]) -> Iterator[Section]:
     """Yield the section of each kind of these documents."""
-    for kind in dict.fromkeys(one.kind for one in found):
-        yield kind.section(part, [one for one in found if one.kind is kind])
+    for kind in dict.fromkeys(stored_document.kind for stored_document in found):
+        yield kind.section(
+            part, [stored_document for stored_document in found if stored_document.kind is kind]
+        )
 
 
 class SampleAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ from benchwright.views.blocks import (
 
 def added_sections(part: str, study: Study, session: StoredSession) -> list[Section]:
     """Return what features add to the report of any session."""
-    return [found for feature in features() for found in feature.sections(part, study, session)]
+    return [section for feature in features() for section in feature.sections(part, study, session)]
 
 
 # -- The machine -----------------------------------------------------------------------
@@ -100,8 +100,8 @@ def _changes(part: str, machines: Sequence[MachineCapture]) -> Iterator[Block]:
         return
     rows = []
     for at in range(1, len(machines)):
-        found = difference(machines[at - 1], machines[at])
-        for change in found.changes:
+        machine_difference = difference(machines[at - 1], machines[at])
+        for change in machine_difference.changes:
             if change.known and change.weight != "expected":
                 rows.append(
                     (

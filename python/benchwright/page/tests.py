@@ -209,9 +209,9 @@ def _of_several(rows: Sequence[TestAnswer]) -> Iterator[str]:
     compared, and how many are not answered."""
     ends = _lowest_and_highest(rows)
     if ends is not None:
-        (low, one), (high, other) = ends
+        (low, estimate), (high, other) = ends
         yield (
-            f"{heading(low.label)} of {len(rows)} tests: from {estimate_text(one)} for {low.name} to "
+            f"{heading(low.label)} of {len(rows)} tests: from {estimate_text(estimate)} for {low.name} to "
             f"{estimate_text(other)} for {high.name}."
         )
     else:

@@ -149,7 +149,7 @@ def _flame(part: str, profiles: Sequence[CpuProfile], study: Path) -> Iterator[B
         return
     try:
         found = (kind.stacks(profiles, study) for kind in observers())
-        folded = next((one for one in found if one is not None), None)
+        folded = next((stacks for stacks in found if stacks is not None), None)
     except (OSError, ValueError) as why:
         yield Prose(visible(f"The profile cannot be read: {why}"), "doubtful")
         return

@@ -332,13 +332,15 @@ def estimate_of(test: TestResult, metric: str) -> Estimate:
     """
     row, column = test.rules.row(metric), test.columns[metric]
     reached = () if test.stop is None else test.stop.reached
-    found = next((one.estimate for one in reached if one.metric == metric), None)
-    if found is None or found.n != len(column.values):
-        found = current_estimate(test.rule, metric, column.values, row.unit)
-    low = found.low
+    estimate = next(
+        (precision.estimate for precision in reached if precision.metric == metric), None
+    )
+    if estimate is None or estimate.n != len(column.values):
+        estimate = current_estimate(test.rule, metric, column.values, row.unit)
+    low = estimate.low
     if not row.signed and low < 0 <= min(column.values):
         low = 0.0
-    return msgspec.structs.replace(found, low=low, unit=row.unit)
+    return msgspec.structs.replace(estimate, low=low, unit=row.unit)
 
 
 def _figure(one: TestResult) -> _Figure:
@@ -371,7 +373,7 @@ def half_width_percent(estimate: Estimate) -> float:
 
 def reference_of(inputs: Sequence[TestResult], baseline: str) -> int | None:
     """Return the index of the test that ratios of these tests refer to, as `answer_of` does."""
-    return _reference(inputs, [_figure(one) for one in inputs], baseline)
+    return _reference(inputs, [_figure(test) for test in inputs], baseline)
 
 
 def _reference(
@@ -381,7 +383,7 @@ def _reference(
 
     Arms of comparisons, which have a table of their own, do not serve beside other tests.
     """
-    having = [place for place, one in enumerate(figures) if one.metric]
+    having = [place for place, figure in enumerate(figures) if figure.metric]
     if baseline not in (FIRST, BEST):
         return next((at for at in having if inputs[at].name == baseline), None)
     having = [place for place in having if inputs[place].arm is None] or having
@@ -435,16 +437,16 @@ def _mover_low(below: float, over: float) -> float:
 def _ratio(figures: Sequence[_Figure], place: int, reference: int | None) -> Estimate | None:
     if reference is None or place == reference:
         return None
-    one, other = figures[place], figures[reference]
-    if one.metric != other.metric:
+    figure, other = figures[place], figures[reference]
+    if figure.metric != other.metric:
         return None
-    return ratio_of(one.estimates[one.metric], other.estimates[one.metric])
+    return ratio_of(figure.estimates[figure.metric], other.estimates[figure.metric])
 
 
 def _constants(tests: Sequence[TestResult], figures: Sequence[_Figure]) -> tuple[Constant, ...]:
     """Return the metrics besides the main ones that have one value in all trials of several
     tests."""
-    found: list[Constant] = []
+    constants: list[Constant] = []
     if len(figures) < 2:
         return ()
     for name in dict.fromkeys(name for figure in figures for name in figure.wanted):
@@ -452,8 +454,8 @@ def _constants(tests: Sequence[TestResult], figures: Sequence[_Figure]) -> tuple
         values = {value for column in columns if column is not None for value in column.values}
         if None not in columns and len(values) == 1:
             unit = next(f.estimates[name].unit for f in figures if name in f.estimates)
-            found.append(Constant(name, values.pop(), unit))
-    return tuple(found)
+            constants.append(Constant(name, values.pop(), unit))
+    return tuple(constants)
 
 
 # -- A row -----------------------------------------------------------------------------
@@ -515,10 +517,10 @@ def unseen_of(
 ) -> Unseen | None:
     """Return what the trials behind a metric's estimate may have missed; None where it matters
     little to the mean, and for other statistics."""
-    asked = rule if isinstance(rule, UntilPrecise) else None
-    if not math.isfinite(estimate.half_width) or not estimate.value or (asked and asked.share):
+    precise = rule if isinstance(rule, UntilPrecise) else None
+    if not math.isfinite(estimate.half_width) or not estimate.value or (precise and precise.share):
         return None
-    rare = asked.rare if asked else None
+    rare = precise.rare if precise else None
     runs = SlowRuns.unseen(estimate.n, rare.size if rare else UNSEEN_SIZE)
     is_rate = better == "higher"
     shift = runs.shift("higher" if is_rate else "lower")
@@ -609,7 +611,7 @@ RANK = {severity: rank for rank, severity in enumerate(Severity)}
 def short_names(inputs: Sequence[TestResult]) -> list[str]:
     """Return the shortest name of each test that distinguishes it among these."""
     names = zip(inputs, _labels(inputs), strict=True)
-    return [_label_text(labels) or one.name for one, labels in names]
+    return [_label_text(labels) or test.name for test, labels in names]
 
 
 def _labels(inputs: Sequence[TestResult]) -> list[Pairs]:
@@ -628,8 +630,8 @@ def _labels(inputs: Sequence[TestResult]) -> list[Pairs]:
     whole: list[Pairs] = [(("test", one.name),) for one in inputs]
     if len(inputs) == 1:
         # The other tests of a scan may not have started when this one failed.
-        (one,), (sample,) = inputs, samples
-        own = (pair for pair in sample.items() if ":{}={}".format(*pair) in one.name)
+        (test,), (sample,) = inputs, samples
+        own = (pair for pair in sample.items() if ":{}={}".format(*pair) in test.name)
         chosen: list[Pairs] = [(("test", names[0]), *own)]
     elif len(set(names)) == len(inputs):
         chosen = [(("test", name),) for name in names]
@@ -679,9 +681,9 @@ def finding_groups(named: Iterable[tuple[str, Finding]]) -> tuple[FindingGroup, 
 
 def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
     """Return the findings of one code, each with its test, as a group."""
-    top = max(RANK[one.severity] for _, one in found)
-    gravest = [(name, one) for name, one in found if RANK[one.severity] == top]
-    largest = _largest([one for _, one in gravest])
+    top = max(RANK[finding.severity] for _, finding in found)
+    gravest = [(name, finding) for name, finding in found if RANK[finding.severity] == top]
+    largest = _largest([finding for _, finding in gravest])
     name, worst = gravest[largest or 0]
     return FindingGroup(
         code=worst.code,
@@ -697,9 +699,9 @@ def _group(found: Sequence[tuple[str, Finding]]) -> FindingGroup:
 def _largest(found: Sequence[Finding]) -> int | None:
     """Return the index of the finding with the largest figure; None if no figure compares."""
     stated = [
-        (template, one.figures)
-        for one in found
-        if one.figures is not UNSET and (template := template_of(one)) is not None
+        (template, finding.figures)
+        for finding in found
+        if finding.figures is not UNSET and (template := template_of(finding)) is not None
     ]
     compared = sizes(stated) if len(stated) == len(found) else None
     return None if compared is None else compared.index(max(compared))
@@ -710,16 +712,16 @@ def _group_sentence(
 ) -> str:
     """Return what findings of one code say together; `is_largest`: whether a figure of the worst is
     larger than those of the others."""
-    evidence = {one.evidence for _, one in found}
+    evidence = {finding.evidence for _, finding in found}
     if len(evidence) == 1:
         return _short(worst[1])
-    templates = {template_of(one) for _, one in found}
+    templates = {template_of(finding) for _, finding in found}
     if None in templates or worst[1].code in LISTED_CODES:
         return _listed(found, worst[1].code not in WHOLE_CODES)
     tests = {test for test, _ in found}
-    stated = [(name, one.figures) for name, one in found if one.figures is not UNSET]
+    stated = [(name, finding.figures) for name, finding in found if finding.figures is not UNSET]
     if len(templates) == 1 and len(set(stated)) == len(tests):
-        ranged = range_sentence(templates.pop() or "", [one for _, one in stated])
+        ranged = range_sentence(templates.pop() or "", [figures for _, figures in stated])
         if ranged is not None:
             return ranged
     # It is true of one only, so it names that one. A range is of findings of different tests.
@@ -744,8 +746,8 @@ def _listed(found: Sequence[tuple[str, Finding]], cut: bool) -> str:
     """Return each evidence, with the names of its tests where it is not that of all of them; with
     `cut`, that of a few."""
     names: dict[str, dict[str, None]] = {}
-    for name, one in found:
-        names.setdefault(_short(one), {})[name] = None
+    for name, finding in found:
+        names.setdefault(_short(finding), {})[name] = None
     every = {name for name, _ in found}
     texts = [
         text if whose.keys() == every else f"{text} ({some_text([*whose], MOST_NAMES)})"

@@ -230,9 +230,9 @@ def gates_headline(gates: Sequence[GateVerdict]) -> str:
     """Return the worst outcome in a few words: `1 of 2 gates failed`."""
     outcomes = [gate.outcome for gate in gates]
     worst = next(
-        one
-        for one in (GateOutcome.FAILED, GateOutcome.UNDECIDED, GateOutcome.PASSED)
-        if one in outcomes
+        outcome
+        for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED, GateOutcome.PASSED)
+        if outcome in outcomes
     )
     return f"{outcomes.count(worst)} of {plural(len(gates), 'gate')} {worst}"
 

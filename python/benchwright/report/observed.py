@@ -127,11 +127,11 @@ def observed_members(
 ) -> dict[str, dict[str, Any]]:
     """Return the members of a document with observations, each by the test's name; empty ones are
     left out. `failed`: of each test the trial whose command failed with an error text, if any."""
-    observed = {one.name: observed_entry(one.trials, one.recorded) for one in tests}
+    observed = {test.name: observed_entry(test.trials, test.recorded) for test in tests}
     output = {
-        one.name: output_entry(one.plan.output.mode, one.trials)
-        for one in tests
-        if one.plan is not None
+        test.name: output_entry(test.plan.output.mode, test.trials)
+        for test in tests
+        if test.plan is not None
     }
     members: dict[str, dict[str, Any]] = {
         "observed": _present(observed),

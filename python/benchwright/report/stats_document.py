@@ -286,14 +286,16 @@ def most_notable(notices: Iterable[StatsNotice]) -> list[StatsNotice]:
     for notice in notices:
         of.setdefault(notice.subject, []).append(notice)
     result: list[StatsNotice] = []
-    for subject, found in of.items():
-        places = sorted(range(len(found)), key=lambda place: -found[place].size)
-        result += [found[place] for place in sorted(places[:MOST_PRINTED])]
-        if len(found) > MOST_PRINTED:
-            result.append(StatsNotice(subject, more_text(len(found) - MOST_PRINTED)))
+    for subject, stats_notices in of.items():
+        places = sorted(range(len(stats_notices)), key=lambda place: -stats_notices[place].size)
+        result += [stats_notices[place] for place in sorted(places[:MOST_PRINTED])]
+        if len(stats_notices) > MOST_PRINTED:
+            result.append(StatsNotice(subject, more_text(len(stats_notices) - MOST_PRINTED)))
     return result
 
 
 def notice_lines(notices: Iterable[StatsNotice]) -> str:
     """Return the largest notices as lines `SUBJECT: text`, each ending with a newline."""
-    return "".join(one_line(f"{one.subject}: {one.text}") + "\n" for one in most_notable(notices))
+    return "".join(
+        one_line(f"{notice.subject}: {notice.text}") + "\n" for notice in most_notable(notices)
+    )

@@ -44,8 +44,8 @@ def ttest_text(document: StatsReport) -> str:
         head = f"Comparing {pair.candidate} (Sample 1) to {pair.baseline} (Sample 2).\n"
         if not pair.quantities:
             parts.append(head + "They have no quantity in common.\n")
-        for place, one in enumerate(pair.quantities):
-            lines = "".join(line + "\n" for line in _ttest_lines(pair, one, total))
+        for place, comparison in enumerate(pair.quantities):
+            lines = "".join(line + "\n" for line in _ttest_lines(pair, comparison, total))
             parts.append(lines if place else head + lines)
     return visible_lines("\n".join(parts))
 
@@ -80,9 +80,9 @@ def _percent(confidence: float) -> str:
 
 
 def _ends(one: QuantityComparison) -> tuple[str, str]:
-    found = one.test.difference
+    estimate = one.test.difference
     decimals = decimals_for(max(map(abs, one.means)))  # As in the table.
-    return number(found.low, decimals), number(found.high, decimals)
+    return number(estimate.low, decimals), number(estimate.high, decimals)
 
 
 def p_text(p: float) -> str:
@@ -106,9 +106,9 @@ def _method_line(one: QuantityComparison) -> str:
         return name
     if math.isnan(one.variances.ratio.value):
         return f"{name}: neither sample has any variance"
-    said = "differ" if p < PRETEST_LEVEL else "do not differ"
+    text = "differ" if p < PRETEST_LEVEL else "do not differ"
     why = "" if one.decided == "auto" else "as requested; "
-    return f"{name}: {why}variances {said} (F = {ratio}, P = {p_text(p)})"
+    return f"{name}: {why}variances {text} (F = {ratio}, P = {p_text(p)})"
 
 
 def _ratio_line(one: QuantityComparison, percent: str) -> str:
@@ -177,9 +177,9 @@ TTEST_CSV_COLUMNS = (
 def csv_fields(document: StatsReport) -> dict[tuple[str, str], list[str | float | None]]:
     """Return the fields of `TTEST_CSV_COLUMNS`, keyed by input and quantity."""
     return {
-        (pair.candidate, one.name): _ttest_fields(pair, one)
+        (pair.candidate, comparison.name): _ttest_fields(pair, comparison)
         for pair in document.comparisons
-        for one in pair.quantities
+        for comparison in pair.quantities
     }
 
 

@@ -131,7 +131,7 @@ def why_document(
 ) -> WhyDocument:
     """Return the document of all results."""
     explained = tuple(results)
-    groups = groups_of(explained, lambda one: one.causes)
+    groups = groups_of(explained, lambda explanation: explanation.causes)
     return WhyDocument(
         study,
         session,
@@ -240,20 +240,20 @@ def _results(request: WhyRequest) -> ExplainedResult:
     )
     inputs = read_inputs([request.path], advice, accepted)
     check_ok_status(request.ok_status, inputs)
-    chosen = [one for one in inputs if not request.tests or _asked_for(one, request)]
+    chosen = [test for test in inputs if not request.tests or _asked_for(test, request)]
     unknown = set(request.tests) - {name for one in inputs for name in _names(one)}
     if unknown:
-        there = ", ".join(one.name for one in inputs)
+        there = ", ".join(test.name for test in inputs)
         name = min(unknown)
         raise argument_error("--test", name, f"there is no test {name!r}", f"there are: {there}")
-    about = dict.fromkeys(f for one in inputs for f in one.session_findings)
+    about = dict.fromkeys(f for test in inputs for f in test.session_findings)
     # A changed machine, or an error of its kernel, explains the figures of every test that it does
     # not name another of.
     causes = [finding for finding in about if is_cause(finding)]
     return ExplainedResult(
         request.path,
         None,
-        tuple(_explained(one, request, _concerning(causes, one, inputs)) for one in chosen),
+        tuple(_explained(test, request, _concerning(causes, test, inputs)) for test in chosen),
         tuple(finding for finding in about if not is_cause(finding)),
     )
 
@@ -276,8 +276,8 @@ def _asked_for(parsed_input: TestResult, request: WhyRequest) -> bool:
 
 def _explained(test: TestResult, request: WhyRequest, causes: Sequence[Finding]) -> Explanation:
     questions = Questions(claims=request.claims, rules=request.rules)
-    found = (*causes, *findings_about(test, questions))
-    return explain_test(test, test.name, found, _figure(test))
+    findings = (*causes, *findings_about(test, questions))
+    return explain_test(test, test.name, findings, _figure(test))
 
 
 def _figure(test: TestResult) -> Summary | None:

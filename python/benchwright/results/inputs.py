@@ -60,12 +60,12 @@ _MOST_NAMED = 30
 
 def result_formats() -> list[ResultFormats]:
     """Return the formats of result files that features add."""
-    return [found for feature in features() if (found := feature.result_formats()) is not None]
+    return [formats for feature in features() if (formats := feature.result_formats()) is not None]
 
 
 def other_inputs_text() -> str:
     """Return which inputs are read, beside studies and .res files."""
-    tools = ", ".join(found.tools for found in result_formats())
+    tools = ", ".join(formats.tools for formats in result_formats())
     csv, gnu_time = "CSV with a header line", "GNU time output"
     return f"{csv}, {gnu_time}, or results of {tools}" if tools else f"{csv}, or {gnu_time}"
 
@@ -77,7 +77,9 @@ def advice_text() -> str:
 
 def is_of_other_tool(path: Path, head: bytes = b"") -> bool:
     """Return whether a file with these first bytes, or a directory, is one that another tool wrote."""
-    return any(one.detect(path, head) for found in result_formats() for one in found.parsers)
+    return any(
+        parser.detect(path, head) for formats in result_formats() for parser in formats.parsers
+    )
 
 
 def parsers() -> list[ResultParser]:
@@ -93,7 +95,7 @@ def parsers() -> list[ResultParser]:
     ours: tuple[ResultParser, ...] = (
         PARSER,
         text.RES_PARSER,
-        *(one for found in result_formats() for one in found.parsers),
+        *(result_parser for formats in result_formats() for result_parser in formats.parsers),
         text.CSV_PARSER,
         text.GNU_TIME_PARSER,
     )
@@ -120,7 +122,7 @@ def read_inputs(
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
-            inputs.extend((text, one) for one in _read(text, known, advice or advice_text()))
+            inputs.extend((text, test) for test in _read(text, known, advice or advice_text()))
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
@@ -135,10 +137,10 @@ def accepting(inputs: Sequence[TestResult], ok_status: Sequence[int]) -> list[Te
     stay as its session judged them."""
     accepted = tuple(ok_status)
     return [
-        one
-        if one.whole_trials is not None
-        else _of_successes(msgspec.structs.replace(one, ok_status=accepted))
-        for one in inputs
+        test
+        if test.whole_trials is not None
+        else _of_successes(msgspec.structs.replace(test, ok_status=accepted))
+        for test in inputs
     ]
 
 
@@ -152,9 +154,9 @@ def _of_successes(one: TestResult) -> TestResult:
         return one
     names = ", ".join(summary.name for summary in one.summaries)
     shown = states(names=names, failed=failed, runs=len(one.trials))
-    found = make_finding("estimate-of-failures", one.name, shown)
+    finding = make_finding("estimate-of-failures", one.name, shown)
     return msgspec.structs.replace(
-        without_estimates(one), session_findings=(*one.session_findings, found)
+        without_estimates(one), session_findings=(*one.session_findings, finding)
     )
 
 
@@ -177,8 +179,8 @@ def read_history(paths: Sequence[str], ok_status: Sequence[int] = SUCCESS) -> li
     wrong: list[Diagnostic] = []
     for text in paths:
         try:
-            found = _read(text, known, advice_text(), history=True)
-            inputs += [msgspec.structs.replace(one, source=text, test=one.name) for one in found]
+            tests = _read(text, known, advice_text(), history=True)
+            inputs += [msgspec.structs.replace(test, source=text, test=test.name) for test in tests]
         except InputError as error:
             wrong.extend(error.diagnostics)
         except OSError as error:
@@ -256,14 +258,14 @@ def _named(text: str, name: str, tests: Sequence[TestResult]) -> list[TestResult
         hint = f"there are: {some_text(names, _MOST_NAMED)}"
         message = f"{text}: there is no test {name!r}"
         raise InputError([_not_read(text, message, hint)])
-    about = dict.fromkeys(found for test in tests for found in test.session_findings)
+    about = dict.fromkeys(finding for test in tests for finding in test.session_findings)
     first = msgspec.structs.replace(chosen[0], session_findings=tuple(about))
     return [first, *chosen[1:]]
 
 
 def _damage(path: Path, head: bytes) -> str:
     """Return what is wrong with a file that no parser recognises; empty if that is not known."""
-    return next(filter(None, (found.damage(path, head) for found in result_formats())), "")
+    return next(filter(None, (formats.damage(path, head) for formats in result_formats())), "")
 
 
 def _not_opened(text: str, error: OSError, advice: str) -> Diagnostic:
@@ -284,11 +286,11 @@ def _distinct(read: Sequence[tuple[str, TestResult]]) -> list[TestResult]:
     names = Counter(one.name for _, one in read)
     seen: Counter[str] = Counter()
     result = []
-    for text, one in read:
-        name = one.name if names[one.name] == 1 else _full_name(text, one.name)
+    for text, test in read:
+        name = test.name if names[test.name] == 1 else _full_name(text, test.name)
         seen[name] += 1
         name = name if seen[name] == 1 else f"{name}#{seen[name]}"
-        result.append(msgspec.structs.replace(one, name=name, source=text, test=one.name))
+        result.append(msgspec.structs.replace(test, name=name, source=text, test=test.name))
     return result
 
 
@@ -308,9 +310,9 @@ def selected(inputs: list[TestResult], command: str | None) -> list[TestResult]:
     """
     if command is None:
         return inputs
-    chosen = [_with_command(one, command) for one in inputs]
-    if not any(one.rows for one in chosen):
-        names = sorted({b.command for one in inputs for b in one.rows} - {""})
+    chosen = [_with_command(test, command) for test in inputs]
+    if not any(test.rows for test in chosen):
+        names = sorted({b.command for test in inputs for b in test.rows} - {""})
         hint = "commands there: " + ", ".join(names[:10]) if names else ""
         message = f"no block has the command {command!r}"
         if all(map(has_only_estimates, inputs)):
@@ -420,7 +422,7 @@ def groups_of(pairs: Sequence[tuple[str, str]], ok_status: str | None = None) ->
             wrong.extend(error.diagnostics)
     if wrong:
         raise InputError(wrong)
-    check_ok_status(ok_status, [one for tests in found.values() for one in tests])
+    check_ok_status(ok_status, [test for tests in found.values() for test in tests])
     return [PlotGroup(name, tuple(tests)) for name, tests in found.items()]
 
 

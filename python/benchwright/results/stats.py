@@ -119,16 +119,16 @@ def _of_the_selection(
     was left out because only its estimates are stated.
     """
     reasons: dict[str, list[TestResult]] = {}
-    for one in inputs:
-        if why := why_left_out(one):
-            reasons.setdefault(why, []).append(one)
+    for test in inputs:
+        if why := why_left_out(test):
+            reasons.setdefault(why, []).append(test)
     if baseline is not None and baseline.notes and (why := why_left_out(baseline)):
         raise argument_error("--baseline", baseline.name, f"left out: {why}")
     gone = [one for found in reasons.values() for one in found if one is not baseline]
     if len(gone) == len(inputs):
         return inputs, []
-    kept = [one for one in inputs if all(one is not other for other in gone)]
-    return kept, [
+    tests = [one for one in inputs if all(one is not other for other in gone)]
+    return tests, [
         StatsNotice(
             "selection",
             f"{len(names)} of {len(inputs)} left out, {why}: {', '.join(names)}.",
@@ -143,16 +143,16 @@ def _about_sources(inputs: Sequence[TestResult], kept: Sequence[TestResult]) -> 
     """Return the findings about sessions and files as a whole that belong to inputs left out."""
     return [
         finding
-        for one in inputs
-        if all(one is not other for other in kept)
-        for finding in one.session_findings
-        if finding.subject != one.name
+        for test in inputs
+        if all(test is not other for other in kept)
+        for finding in test.session_findings
+        if finding.subject != test.name
     ]
 
 
 def _apart(inputs: Sequence[TestResult], baseline: int) -> tuple[Finding, ...]:
     """Return the findings about differences between the baseline's machine and the others'."""
-    results = [(one.name, one.machine) for one in inputs]
+    results = [(test.name, test.machine) for test in inputs]
     return separate_findings([results.pop(baseline), *results]) if results else ()
 
 
@@ -251,9 +251,9 @@ def _shared(notices: Sequence[StatsNotice]) -> list[StatsNotice]:
 def _changed(inputs: Sequence[TestResult]) -> list[StatsNotice]:
     """Return what transformations left out of what files state, those of one text with their tests."""
     tests: dict[str, list[str]] = {}
-    for one in inputs:
-        for note in one.notes:
-            tests.setdefault(note, []).append(one.name)
+    for test in inputs:
+        for note in test.notes:
+            tests.setdefault(note, []).append(test.name)
     return [
         StatsNotice(some_text(names, _MOST_NAMED), note, math.inf) for note, names in tests.items()
     ]
@@ -307,8 +307,8 @@ def _place(inputs: Sequence[TestResult], baseline: str | None) -> int:
     whole = baseline.rstrip("/")
     short = whole.rsplit("/", 1)[-1]
     for wanted in (baseline, whole, short, short.removesuffix(".res")):
-        for place, one in enumerate(inputs):
-            if wanted in (one.name, one.name.removesuffix(".res")):
+        for place, test in enumerate(inputs):
+            if wanted in (test.name, test.name.removesuffix(".res")):
                 return place
     among = [
         place
@@ -330,7 +330,7 @@ def _place_of_session(inputs: Sequence[TestResult]) -> int:
     if not inputs or not inputs[0].status:
         return 0
     first = inputs[0]
-    places = [at for at, one in enumerate(inputs) if one.source == first.source]
+    places = [at for at, test in enumerate(inputs) if test.source == first.source]
     tests = [_answered(inputs[at]) for at in places]
     reference = reference_of(tests, first.baseline)
     return 0 if reference is None else places[reference]

@@ -207,11 +207,11 @@ def with_known_names(request: StatsRequest, inputs: Sequence[TestResult]) -> Sta
 
 def _names_of(inputs: Iterable[TestResult]) -> list[str]:
     found: list[str] = []
-    for one in inputs:
-        found += [spec.name for spec in one.specs]
-        blocks = (block for trial in one.all_trials for block in trial.blocks)
+    for test in inputs:
+        found += [spec.name for spec in test.specs]
+        blocks = (block for trial in test.all_trials for block in trial.blocks)
         found += dict.fromkeys(name for block in blocks for name in block.values)
-        found += [summary.name for summary in one.summaries]
+        found += [summary.name for summary in test.summaries]
     return found
 
 

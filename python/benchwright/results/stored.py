@@ -38,7 +38,7 @@ def paired_blocks(inputs: Sequence[TestResult]) -> list[list[list[MetricValues |
 
     Incomplete blocks, after an interrupt, are left out.
     """
-    by_block = [_by_block(one) for one in inputs]
+    by_block = [_by_block(test) for test in inputs]
     each = inputs[0].arm.trials_per_block if inputs[0].arm else 1
     shared = set(by_block[0]).intersection(*by_block[1:])
     return [
@@ -77,7 +77,10 @@ def read_results(
     about_session = (
         session_findings(study, session.number)
         if stored is None
-        else (*stored.session, *(one for found in stored.comparisons.values() for one in found))
+        else (
+            *stored.session,
+            *(finding for findings in stored.comparisons.values() for finding in findings),
+        )
     )
     tests = list(results_of_tests(study, session, part, only))
     if only is not None and not tests:
@@ -108,13 +111,13 @@ def results_of_tests(
         if only is not None and contents.plan.name != only:
             continue
         test = parsed_test(contents, study.path)
-        found = None if stored is None else stored.tests.get(contents.key)
-        if found is None:
-            found = findings_about(test)
+        findings = None if stored is None else stored.tests.get(contents.key)
+        if findings is None:
+            findings = findings_about(test)
         if session.status == "running" and contents.stop is None:
             # More trials may come.
-            found = tuple(one for one in found if one.code != "too-few-trials")
-        yield test.labelled(findings=found, id=f"{part}.t{place}")
+            findings = tuple(finding for finding in findings if finding.code != "too-few-trials")
+        yield test.labelled(findings=findings, id=f"{part}.t{place}")
 
 
 _DERIVED = ("wait", "cpu_percent")
@@ -142,11 +145,11 @@ def session_comparisons(
 ) -> list[ComparisonResult]:
     """Return the results of a session's comparisons, in order: of those that ended, or of the
     blocks so far. `inputs`: the session's tests."""
-    found = recorded_comparisons(study, session.number)
-    if not found and session.info.kind in _COMPARING:
+    comparison_results = recorded_comparisons(study, session.number)
+    if not comparison_results and session.info.kind in _COMPARING:
         unfinished = unfinished_comparison(session, inputs)
         return [] if unfinished is None else [unfinished]
-    return found
+    return comparison_results
 
 
 def recorded_comparisons(study: Study, session: int) -> list[ComparisonResult]:
@@ -180,8 +183,8 @@ def unfinished_comparison(
     for block in blocks:
         builder.add(block)
     stop = StopDecision(session.status, session.detail, answered=False)
-    found = conclude(counted, builder.history(), arm.names, stop)
-    return msgspec.structs.replace(found, rule=rule, failures=codes_of_failures(inputs))
+    comparison_result = conclude(counted, builder.history(), arm.names, stop)
+    return msgspec.structs.replace(comparison_result, rule=rule, failures=codes_of_failures(inputs))
 
 
 _MAY_BE_ABSENT = (

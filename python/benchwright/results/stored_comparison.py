@@ -82,7 +82,7 @@ def _single(text: str, option: str, inputs: Sequence[TestResult]) -> TestResult:
             raise argument_error(option, text, f"{text} {message}", hint)
         return inputs[0]
     message = f"{text} contains {len(inputs)} tests" if inputs else f"{text} contains no test"
-    names = some_text([one.name for one in inputs], _MOST_NAMED)
+    names = some_text([test.name for test in inputs], _MOST_NAMED)
     hint = f"write {text}:TEST; there are: {names}" if inputs else ""
     raise argument_error(option, text, message, hint)
 
@@ -212,8 +212,8 @@ def _tests_in_all(texts: Sequence[str], read: Sequence[Sequence[TestResult]]) ->
         inputs = tuple(there[name] for there in by_name)
         reasons = [
             f"{arm} {why[0]}"
-            for arm, one in zip(arms, inputs, strict=True)
-            if (why := _why_no_values(one))
+            for arm, test in zip(arms, inputs, strict=True)
+            if (why := _why_no_values(test))
         ]
         reasons += _versions(arms, inputs)
         unlike = _unlike(inputs)
@@ -257,7 +257,7 @@ _MEASURE_AGAIN = "measure both with one version of the benchmark"
 def _versions(arms: Sequence[str], inputs: Sequence[TestResult]) -> list[str]:
     """Return why results of one benchmark cannot be compared: its own code was changed between
     them."""
-    stated = [(arm, one.version) for arm, one in zip(arms, inputs, strict=True) if one.version]
+    stated = [(arm, test.version) for arm, test in zip(arms, inputs, strict=True) if test.version]
     if len({version for _, version in stated}) < 2:
         return []
     of_arms = ", ".join(f"{version} in {arm}" for arm, version in stated)
@@ -269,10 +269,10 @@ def _by_shared_name(read: Sequence[Sequence[TestResult]]) -> list[dict[str, Test
     the full one where a test is shown by different names, or different tests by one name."""
     shown: dict[str, set[str]] = {}
     meant: dict[str, set[str]] = {}
-    for one in itertools.chain.from_iterable(read):
-        if one.full_name:
-            shown.setdefault(one.full_name, set()).add(one.name)
-            meant.setdefault(one.name, set()).add(one.full_name)
+    for test in itertools.chain.from_iterable(read):
+        if test.full_name:
+            shown.setdefault(test.full_name, set()).add(test.name)
+            meant.setdefault(test.name, set()).add(test.full_name)
     apart = {full for full, names in shown.items() if len(names) > 1}
     apart |= {full for names in meant.values() if len(names) > 1 for full in names}
     return [
@@ -282,7 +282,7 @@ def _by_shared_name(read: Sequence[Sequence[TestResult]]) -> list[dict[str, Test
 
 
 def _about(read: Sequence[Sequence[TestResult]]) -> tuple[Finding, ...]:
-    found = (one.session_findings for inputs in read for one in inputs)
+    found = (test.session_findings for inputs in read for test in inputs)
     return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
@@ -290,7 +290,7 @@ def _refuse_same(texts: Sequence[str], inputs: Sequence[Sequence[TestResult]]) -
     """Raise InputError if two inputs have the same trials and estimates of the same tests."""
     trials = [
         # Values that are not stated are NaN, which equals itself only as text.
-        [(one.trials, str(one.summaries)) for one in of_text]
+        [(test.trials, str(test.summaries)) for test in of_text]
         for of_text in inputs
     ]
     for place, before in itertools.combinations(range(len(texts)), 2):
@@ -313,13 +313,13 @@ def stored_baseline(
     text: str, specs: Sequence[MetricSpec], ok_status: Sequence[int] = SUCCESS
 ) -> StoredArm:
     """Return the baseline of `--baseline`, with the values of its trials."""
-    found = chosen(text, "--baseline", ok_status)
-    values = _values(found, specs)
+    test = chosen(text, "--baseline", ok_status)
+    values = _values(test, specs)
     good = [value for value in values if value is not None]
     series: dict[str, tuple[float, ...]] = {}
     for name in dict.fromkeys(name for one in good for name in one):
         series[name] = tuple(one[name] for one in good if name in one)
-    return StoredArm(_name(text, found), text, series, found.machine)
+    return StoredArm(_name(text, test), text, series, test.machine)
 
 
 def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonRequest:
@@ -328,9 +328,9 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
 
     Raises InputError if the results do not say which commit and command they are of.
     """
-    found = chosen(text, "--baseline")
-    revision = None if found.machine is None else revision_of(found.machine)
-    commands = sorted({block.command for block in found.rows})
+    test = chosen(text, "--baseline")
+    revision = None if test.machine is None else revision_of(test.machine)
+    commands = sorted({block.command for block in test.rows})
     hint = "leave --interleave-baseline out, or name both: bw compare --commit A --commit B"
     message = ""
     if revision is None:
@@ -345,7 +345,7 @@ def interleaved_baseline(text: str, request: ComparisonRequest) -> ComparisonReq
     return msgspec.structs.replace(
         request,
         commands=(commands[0], *request.commands),
-        names=(file_friendly(_name(text, found)), *request.names),
+        names=(file_friendly(_name(text, test)), *request.names),
         checkouts=(checkout,),
     )
 
@@ -367,18 +367,18 @@ def compare_results(texts: Sequence[str], request: ComparisonRequest) -> StoredC
 
     Raises InputError for what cannot be read or compared.
     """
-    found = compared_inputs(texts, accepted_statuses(request))
-    check_ok_status(request.ok_status, [one for test in found.tests for one in test.inputs])
-    tests = [_with_compared_metrics(test, request) for test in found.tests]
+    inputs = compared_inputs(texts, accepted_statuses(request))
+    check_ok_status(request.ok_status, [one for test in inputs.tests for one in test.inputs])
+    tests = [_with_compared_metrics(test, request) for test in inputs.tests]
     results = compared_together(tests, request)
     apart = (
         finding
         for test in tests
         for finding in separate_findings(
-            [(arm, one.machine) for arm, one in zip(found.arms, test.inputs, strict=True)]
+            [(arm, one.machine) for arm, one in zip(inputs.arms, test.inputs, strict=True)]
         )
     )
-    about = [*dict.fromkeys(apart), *_settings_differ(found), *found.about]
+    about = [*dict.fromkeys(apart), *_settings_differ(inputs), *inputs.about]
     findings: list[Finding] = []
     for place, (test, result) in enumerate(zip(tests, results, strict=True)):
         own = _findings_about_test(test, result)
@@ -389,11 +389,11 @@ def compare_results(texts: Sequence[str], request: ComparisonRequest) -> StoredC
         for metric, names in _metrics_lacking(tests, request).items()
     )
     return StoredComparison(
-        found,
-        _joined(found, results) if tests[0].name else results[0],
-        (*findings, *about, *_exact_differ(found), *_missing(found)),
+        inputs,
+        _joined(inputs, results) if tests[0].name else results[0],
+        (*findings, *about, *_exact_differ(inputs), *_missing(inputs)),
         frozenset(arm for test in tests for arm in test.arms),
-        (*_not_compared(found), *lacking),
+        (*_not_compared(inputs), *lacking),
     )
 
 
@@ -426,9 +426,9 @@ def _settings_differ(found: ComparedInputs) -> list[Finding]:
 def _not_compared(found: ComparedInputs) -> Iterator[str]:
     for test, why in found.without_values.items():
         yield f"{test} is not compared: {why}"
-    for one in found.tests:
-        for text in _unlike_texts(_unlike(one.inputs)):
-            yield ": ".join(filter(None, (one.name, text)))
+    for compared_test in found.tests:
+        for text in _unlike_texts(_unlike(compared_test.inputs)):
+            yield ": ".join(filter(None, (compared_test.name, text)))
     for arm, names in found.only_in.items():
         yield f"only in {arm}: {some_text(names, _MOST_NAMED)}"
 
@@ -441,8 +441,8 @@ def _exact_differ(found: ComparedInputs) -> Iterator[Finding]:
             {s.name: s for s in one.summaries if s.sdev == 0 and s.minimum == s.maximum}
             for one in test.inputs
         )
-        for name, one in base.items():
-            stated = [one, *(other[name] for other in others if name in other)]
+        for name, summary in base.items():
+            stated = [summary, *(other[name] for other in others if name in other)]
             if len({each.mean for each in stated}) > 1:
                 values = ", then ".join(exact_text(s.mean, s.unit) for s in stated)
                 about = " ".join(filter(None, (test.name, name)))
@@ -478,7 +478,7 @@ def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> Compa
     """Return the comparisons of several tests as one: its gates and verdicts are those of all
     tests, and it is undecided where one of them is, or where a test has no values."""
     rule = results[0].rule
-    metrics = {one.name: one for result in results for one in result.rule.metrics}
+    metrics = {metric.name: metric for result in results for metric in result.rule.metrics}
     gates = tuple(dict.fromkeys(g for result in results for g in result.rule.gates))
     missing = [
         GateVerdict(gate, f"{arm}:{test}", GateOutcome.UNDECIDED, why, test=test)
@@ -488,13 +488,13 @@ def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> Compa
     ]
     missing += [
         GateVerdict(
-            *(gate, f"{arm}:{one.subject}", GateOutcome.UNDECIDED),
-            f"{one.evidence}; if it was removed: --accept {one.code}",
-            held_by=(one.code,),
-            test=one.subject,
+            *(gate, f"{arm}:{finding.subject}", GateOutcome.UNDECIDED),
+            f"{finding.evidence}; if it was removed: --accept {finding.code}",
+            held_by=(finding.code,),
+            test=finding.subject,
         )
-        for one in _missing(found)
-        if one.code not in rule.accepted
+        for finding in _missing(found)
+        if finding.code not in rule.accepted
         for gate in gates
         for arm in found.arms[1:]
     ]
@@ -506,14 +506,14 @@ def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> Compa
         arms=found.arms,
         rule=msgspec.structs.replace(rule, metrics=tuple(metrics.values()), gates=gates),
         verdicts=tuple(
-            msgspec.structs.replace(one, test=test, unit=_unit(result, one.metric))
+            msgspec.structs.replace(verdict, test=test, unit=_unit(result, verdict.metric))
             for test, result in of_tests
-            for one in result.verdicts
+            for verdict in result.verdicts
         ),
         gates=tuple(
-            msgspec.structs.replace(one, test=test)
+            msgspec.structs.replace(verdict, test=test)
             for test, result in of_tests
-            for one in result.gates
+            for verdict in result.gates
         )
         + tuple(missing),
         stop=StopDecision("stored", f"stored results of {count}", answered, 1),
@@ -525,7 +525,14 @@ def _joined(found: ComparedInputs, results: Sequence[ComparisonResult]) -> Compa
 
 
 def _unit(result: ComparisonResult, metric: str) -> str:
-    return next((one.unit for one in result.rule.metrics if one.name == metric), "")
+    return next(
+        (
+            compared_metric.unit
+            for compared_metric in result.rule.metrics
+            if compared_metric.name == metric
+        ),
+        "",
+    )
 
 
 class _Evidence(msgspec.Struct, frozen=True):
@@ -542,33 +549,38 @@ def compared_together(
 ) -> list[ComparisonResult]:
     """Return the comparison of each test, with P-values that are adjusted for all of them."""
     requests = _of_each_test(tests, request)
-    opened = [_evidence(test, one) for test, one in zip(tests, requests, strict=True)]
+    opened = [
+        _evidence(test, comparison_request)
+        for test, comparison_request in zip(tests, requests, strict=True)
+    ]
     asked = [questions_of(one.rule, one.history) for one in opened]
     results = []
-    for place, (test, one) in enumerate(zip(tests, opened, strict=True)):
+    for place, (test, evidence) in enumerate(zip(tests, opened, strict=True)):
         beside = [*asked[:place], *asked[place + 1 :]]
         others = OtherQuestions(
             tuple(p for each in beside for p in each.verdicts),
             tuple(p for each in beside for p in each.gates),
         )
-        stop = StopDecision("stored", one.detail, answered=False, looks=1)
-        found = conclude(one.rule, one.history, one.arms, stop, others=others)
-        judged = [v for v in found.verdicts if v.judged]
+        stop = StopDecision("stored", evidence.detail, answered=False, looks=1)
+        comparison_result = conclude(
+            evidence.rule, evidence.history, evidence.arms, stop, others=others
+        )
+        judged = [v for v in comparison_result.verdicts if v.judged]
         if judged and all(v.verdict is not Verdict.UNDECIDED for v in judged):
             stop = msgspec.structs.replace(stop, answered=True)
-        there = {metric.name for metric in one.rule.metrics}
+        there = {metric.name for metric in evidence.rule.metrics}
         undecided = (
             GateVerdict(gate, arm, GateOutcome.UNDECIDED, why + gate.metric)
-            for gate in one.rule.gates
+            for gate in evidence.rule.gates
             if gate.metric not in there
             for why in [_UNLIKE if gate.metric in test.unlike else _NOT_THERE]
-            for arm in one.arms[1:]
+            for arm in evidence.arms[1:]
         )
         results.append(
             msgspec.structs.replace(
-                found,
+                comparison_result,
                 stop=stop,
-                gates=(*found.gates, *undecided),
+                gates=(*comparison_result.gates, *undecided),
                 failures=codes_of_failures(test.inputs),
             )
         )
@@ -682,9 +694,9 @@ def _with_known_metrics(
     Raises InputError with all metrics that an input does not have. A metric is judged by the
     input's declaration, unless the request declares it in more detail.
     """
-    specs = {spec.name: spec for one in inputs for spec in one.specs}
+    specs = {spec.name: spec for test in inputs for spec in test.specs}
     book = MetricRules(list(specs.values()))
-    there = [_names(one) for one in inputs]
+    there = [_names(test) for test in inputs]
     common = [name for name in there[0] if all(name in names for names in there)]
     anywhere = list(dict.fromkeys(itertools.chain.from_iterable(there)))
 
@@ -752,7 +764,7 @@ def _shared(
     If none of these is judged, return the metrics that the inputs' own sessions judge. Raises
     InputError if the inputs have none of them in common.
     """
-    there = [_names(one) for one in inputs]
+    there = [_names(test) for test in inputs]
     metrics = tuple(
         metric
         for metric in rule.metrics
@@ -763,13 +775,13 @@ def _shared(
     if any(metric.judged for metric in metrics):
         return metrics
     common = [name for name in _common(inputs) if name not in unlike]
-    book = MetricRules([spec for one in inputs for spec in one.specs])
+    book = MetricRules([spec for test in inputs for spec in test.specs])
     compared_metrics = tuple(
         ComparedMetric(name, usual_direction(name)) for name in book.judged(common)
     )
     if compared_metrics:
         return compared_metrics
-    names = "; ".join(f"{one.name}: {', '.join(_names(one))}" for one in inputs)
+    names = "; ".join(f"{test.name}: {', '.join(_names(test))}" for test in inputs)
     message = "the inputs have no metric in common"
     if why := _unlike_texts(_unlike(inputs)):
         message = "; ".join(why)
@@ -786,8 +798,8 @@ def _unlike(inputs: Sequence[TestResult]) -> dict[str, list[str]]:
     """Return the metrics that cannot be compared, with their units and directions: these are not
     the same in all inputs that declare them."""
     stated: dict[str, list[tuple[str, str]]] = {}
-    for one in inputs:
-        for spec in one.specs:
+    for test in inputs:
+        for spec in test.specs:
             stated.setdefault(spec.name, []).append((spec.unit, spec.better))
     return {
         name: [f"{unit or 'no unit'} ({better} is better)" for unit, better in of]
@@ -824,7 +836,7 @@ def _stored_rule(
 
 def _are_paired(inputs: Sequence[TestResult]) -> bool:
     """Return whether the inputs are different arms of one comparison with blocks."""
-    arms = [one.arm for one in inputs if one.arm is not None and one.arm.paired]
+    arms = [test.arm for test in inputs if test.arm is not None and test.arm.paired]
     return (
         len(arms) == len(inputs)
         and len({arm.comparison for arm in arms}) == 1

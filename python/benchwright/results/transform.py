@@ -91,7 +91,7 @@ def transformed(inputs: Sequence[TestResult], steps: Sequence[TransformStep]) ->
     """
     if not steps:
         return Transformed(tuple(inputs))
-    parts = [_part(one) for one in inputs]
+    parts = [_part(test) for test in inputs]
     if not any(part.table.rows for part in parts):
         return Transformed(tuple(inputs))  # The report says that nothing was measured.
     apart = any(step.option == "--no-unify" for step in steps)
@@ -250,8 +250,8 @@ def _apply(
             _check_not_merged(parts, step)
             return _grouped(parts, step.name)
         case "--aggregate":
-            for one in steps:
-                _check_column(one, columns | (names & {"wait"}), one.name)
+            for transform_step in steps:
+                _check_column(transform_step, columns | (names & {"wait"}), transform_step.name)
             return [
                 _aggregated(part, steps, apart=known.apart) for part in _for_trials(parts, step)
             ]
@@ -315,19 +315,19 @@ def _grouped(parts: Sequence[_TransformPart], column: str) -> list[_TransformPar
 
     Trials without rows (after a failed SETUP) are in all parts. A part without rows stays as it is.
     """
-    found = []
+    transform_parts = []
     for part in parts:
         # A test of which only estimates are stated has no column of trials to be grouped by.
         has_values = not part.is_stated or any(part.table.each([column]))
         if column not in part.table.columns or not part.table.rows or not has_values:
-            found.append(part)
+            transform_parts.append(part)
             continue
         for value, table in group(part.table, column):
-            said = f"{column}={value}" if value is not None else f"no {column}"
-            name = f"{part.source.name} {said}"
+            text = f"{column}={value}" if value is not None else f"no {column}"
+            name = f"{part.source.name} {text}"
             source = msgspec.structs.replace(part.source, name=name)
-            found.append(_TransformPart(source, part.trials, table))
-    return found
+            transform_parts.append(_TransformPart(source, part.trials, table))
+    return transform_parts
 
 
 def _aggregated(
@@ -382,6 +382,6 @@ def _warned(part: _TransformPart, step: TransformStep, expression: Expression) -
 
 
 def _place_text(row: dict[str, float | str]) -> str:
-    said = [f"{name} {int(row[name])}" for name in ("epoch", "thread") if name in row]
+    texts = [f"{name} {int(row[name])}" for name in ("epoch", "thread") if name in row]
     command = row.get("command") or row.get("input", "")
-    return " ".join([*said, f"`{command}`"])
+    return " ".join([*texts, f"`{command}`"])

@@ -66,8 +66,8 @@ def resolved(revision: str, option: str, build: str | None) -> Checkout:
 def _checkout(
     revision: str, commit: str, repository: str, below: str, build: str | None
 ) -> Checkout:
-    said = "\0".join((repository, commit, build or ""))
-    place = cache() / hashlib.sha256(said.encode()).hexdigest()[:16]
+    text = "\0".join((repository, commit, build or ""))
+    place = cache() / hashlib.sha256(text.encode()).hexdigest()[:16]
     return Checkout(revision, commit, repository, str(place), below, build)
 
 
@@ -79,11 +79,11 @@ def between(old: Checkout, new: Checkout) -> list[Checkout]:
     listed = _git(new.repository, *words)
     if listed.status:
         raise BenchError("no-commit", f"git rev-list {range_}: {_reason(listed)}")
-    found = [
+    checkouts = [
         _checkout(commit, commit, new.repository, new.below, new.build)
         for commit in listed.stdout.split()
     ]
-    return [*found[:-1], new] if found else []
+    return [*checkouts[:-1], new] if checkouts else []
 
 
 def subject_of(checkout: Checkout) -> str:
@@ -198,7 +198,7 @@ def _locked(place: Path) -> Iterator[None]:
 
 def _forget_oldest(used: set[Path]) -> None:
     """Remove the checkouts that nobody needs and that were used longest ago."""
-    others = [one for one in cache().iterdir() if one not in used]
+    others = [path for path in cache().iterdir() if path not in used]
     others.sort(key=lambda place: place.stat().st_mtime, reverse=True)
     for place in others[max(KEPT - len(used), 0) :]:
         with contextlib.suppress(OSError), open(place / "lock", "rb") as lock:

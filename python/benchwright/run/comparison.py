@@ -117,11 +117,11 @@ class RunningComparison:
 
     def so_far(self, stop: StopDecision) -> ComparisonResult:
         """Return the result of the blocks so far."""
-        found = conclude(
+        comparison_result = conclude(
             self.rule, self._builder.history(), self.request.names, stop, self.request.null
         )
         failures = codes_of_failures(test.result() for test in self.tests)
-        return msgspec.structs.replace(found, failures=failures)
+        return msgspec.structs.replace(comparison_result, failures=failures)
 
     @property
     def accepts_failures(self) -> bool:

@@ -310,8 +310,8 @@ def cut_tests(entries: Iterable[JournalEntry], restored: int) -> tuple[CutTest, 
         key = owning_test(entry.key)
         if key is not None:
             by_test.setdefault(key, []).append(entry)
-    found = (_cut_test(key, own, restored) for key, own in by_test.items())
-    return tuple(cut for cut in found if cut is not None)
+    tests = (_cut_test(key, own, restored) for key, own in by_test.items())
+    return tuple(cut for cut in tests if cut is not None)
 
 
 def _cut_test(key: str, own: list[JournalEntry], restored: int) -> CutTest | None:

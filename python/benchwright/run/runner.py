@@ -290,7 +290,7 @@ def _run(
                     # Again: a fact that differs now changed between trials.
                     with _after_the_end("the machine as it is now", output):
                         capture_now()
-        changed = [one for surrounding in surroundings for one in surrounding.findings]
+        changed = [finding for surrounding in surroundings for finding in surrounding.findings]
         recorded = (*undone, *changed, *watching.findings(), *found)
         findings = experiment.findings(ledger, verdict, recorded)
         _store_findings(ledger, findings, recorded, output)
@@ -332,7 +332,7 @@ def _store_findings(
     ledger: Ledger, findings: SessionFindings, recorded: Sequence[Finding], output: SessionOutput
 ) -> None:
     """Store the findings of a session whose end is durable."""
-    codes = dict.fromkeys(one.code for one in findings.all)
+    codes = dict.fromkeys(finding.code for finding in findings.all)
     what = f"the findings {', '.join(codes)}" if codes else "its findings"
     with _after_the_end(what, output):
         store_findings(ledger.study, ledger.session, findings, recorded)

@@ -574,7 +574,10 @@ class Session:
 
     def _verdict(self) -> SessionVerdict:
         accepted = {
-            test.key for one in self.comparisons if one.accepts_failures for test in one.tests
+            test.key
+            for comparison in self.comparisons
+            if comparison.accepts_failures
+            for test in comparison.tests
         }
         failed = [test.name for test in self.tests if test.failed and test.key not in accepted]
         compared = [c.result for c in self.comparisons if c.result is not None]

@@ -235,7 +235,7 @@ class RunningTest:
         logs = log_directory(study.path, session, plan.name)
         processes = [process for trial in trials for process in trial.processes]
         try:
-            found = iter(self._output.store(logs, processes, plan.output))
+            process_records = iter(self._output.store(logs, processes, plan.output))
         except OSError as error:
             raise BenchError(
                 "logs-unwritable",
@@ -243,7 +243,9 @@ class RunningTest:
                 "make room, or run it with --output null, then `bw resume`",
             ) from None
         return [
-            msgspec.structs.replace(trial, processes=tuple(next(found) for _ in trial.processes))
+            msgspec.structs.replace(
+                trial, processes=tuple(next(process_records) for _ in trial.processes)
+            )
             for trial in trials
         ]
 

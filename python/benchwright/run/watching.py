@@ -74,8 +74,14 @@ def refuse_missing(named: Sequence[NamedServer]) -> None:
     if missing:
         raise InputError(
             [
-                Diagnostic(SERVER_NOT_FOUND, found.why, found.remedy, one.option, text=one.value)
-                for one, found in missing
+                Diagnostic(
+                    SERVER_NOT_FOUND,
+                    processes.why,
+                    processes.remedy,
+                    server.option,
+                    text=server.value,
+                )
+                for server, processes in missing
             ]
         )
 
@@ -187,8 +193,8 @@ class BatchWatcher:
         assert self._processes is not None
         ours = (self._processes.root, *self._processes.own)
         pids, missing = server_pids(self._servers, ours)
-        for one, found in missing:
-            text = f"{one.text}: {found.why} when trials began"
+        for server, processes in missing:
+            text = f"{server.text}: {processes.why} when trials began"
             self.observers.failures.append(ObserverError(SERVER_NOT_FOUND, text))
         return pids
 
@@ -372,8 +378,8 @@ def session_watcher(
             continue
         if (profiler := kind.of_batches(of_loads=of_loads)) is not None:
             profilers.append(profiler)
-        if (one := kind.of_extra_trial()) is not None:
-            extra.append((kind, one))
+        if (extra_observer := kind.of_extra_trial()) is not None:
+            extra.append((kind, extra_observer))
     observer_set = ObserverSet([*observers, *profilers])
     observer_set.failures += failures
     return BatchWatcher(

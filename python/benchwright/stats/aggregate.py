@@ -116,8 +116,8 @@ class MetricRules:
     def row(self, name: str) -> MetricRule:
         """Return the rules of a quantity. An undeclared one is summed over commands and averaged
         over threads, like a metric for which lower is better."""
-        found = self._rows.get(name)
-        return found if found is not None else _undeclared(name)
+        rule = self._rows.get(name)
+        return rule if rule is not None else _undeclared(name)
 
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the names in the table's order: Elapsed, System, User, Wait, CPU%,

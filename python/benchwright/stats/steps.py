@@ -1038,7 +1038,7 @@ def newest_verdicts(
     verdicts = [LevelVerdict("short", 0) for _ in data]
     for end in range(1, max((values.size for values in data), default=0) + 1):
         long = [at for at, values in enumerate(data) if values.size >= end]
-        found = _looks(
+        level_verdicts = _looks(
             [data[at] for at in long],
             [errors[at] for at in long],
             [end] * len(long),
@@ -1046,7 +1046,7 @@ def newest_verdicts(
             [verdicts[at].before for at in long],
             logarithms=logarithms,
         )
-        for at, verdict in zip(long, found, strict=True):
+        for at, verdict in zip(long, level_verdicts, strict=True):
             verdicts[at] = verdict
     return verdicts
 
@@ -1383,7 +1383,7 @@ def newest_comparisons(
     again = {at: (data[at].size, verdicts[at].before, 0) for at in short}
     looks = _looks_at(data, errors, again, logarithms=logarithms, most_new=MIN_VALUES)
     p = {at: verdict.p for at, verdict in looks}
-    found: list[NewestComparison | None] = [None] * len(data)
+    comparisons: list[NewestComparison | None] = [None] * len(data)
     for n, alike in spans.items():
         for rows in _batches(alike):
             table = np.array([data[at][end - n : end] for at, end in rows])
@@ -1391,7 +1391,7 @@ def newest_comparisons(
             for (at, end), old, values in zip(rows, olds, table, strict=True):
                 new = moments(data[at][end:])
                 rest, far = values - old.mean, abs(new.mean - old.mean)
-                found[at] = NewestComparison(
+                comparisons[at] = NewestComparison(
                     end,
                     old,
                     new,
@@ -1399,7 +1399,7 @@ def newest_comparisons(
                     n,
                     int(np.count_nonzero(np.abs(rest) >= far)),
                 )
-    return found
+    return comparisons
 
 
 def _level_moments(table: FloatArray) -> list[Moments]:

@@ -435,8 +435,8 @@ def _brunner_munzel_by_t(
 def rank_test(a: SampleValues, b: SampleValues, confidence: float = 0.95) -> RankTest:
     """Return Brunner and Munzel's test, or Mann and Whitney's where it has no answer
     because the samples do not overlap."""
-    found = brunner_munzel(a, b, confidence)
-    return mann_whitney(a, b) if math.isnan(found.p) else found
+    test = brunner_munzel(a, b, confidence)
+    return mann_whitney(a, b) if math.isnan(test.p) else test
 
 
 def hodges_lehmann(

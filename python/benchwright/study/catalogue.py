@@ -79,10 +79,10 @@ class StudyPart(NamedTuple):
         if wanted is None:
             return sessions[-1] if sessions else None
         if wanted.isdecimal():
-            found = (session for session in sessions if session.number == int(wanted))
+            stored_sessions = (session for session in sessions if session.number == int(wanted))
         else:
-            found = (session for session in sessions if session.about.name == wanted)
-        return next(found, None)
+            stored_sessions = (session for session in sessions if session.about.name == wanted)
+        return next(stored_sessions, None)
 
     def of(self, study: Study, where: str = "STUDY") -> StoredSession:
         """Return the session that is meant.
@@ -93,13 +93,13 @@ class StudyPart(NamedTuple):
         sessions = study.sessions()
         if not sessions:
             raise StudyError("empty-study", f"{self.place} contains no session yet")
-        found = self.among(sessions)
-        if found is None:
+        session = self.among(sessions)
+        if session is None:
             text = f"{self.place}@{self.session}"
             there = ", ".join(map(session_label, sessions))
             message = f"{text}: there is no session {self.session}"
             raise argument_error(where, text, message, f"there are: {there}")
-        return found
+        return session
 
 
 def session_label(session: StoredSession) -> str:
@@ -169,7 +169,7 @@ class FoundStudies(msgspec.Struct, frozen=True):
 def find_studies(place: Path, depth: int = DEPTH) -> FoundStudies:
     """Return the study at a directory, or those below it, at most this many levels deep."""
     mounted = _mount_points()
-    found: list[Path] = []
+    paths: list[Path] = []
     problems: list[CatalogueProblem] = []
     waiting, left = deque([(place, 0)]), MOST_NAMES
     while waiting:
@@ -196,15 +196,15 @@ def find_studies(place: Path, depth: int = DEPTH) -> FoundStudies:
             problems.append(CatalogueProblem(str(directory), "directory-unreadable", message))
             continue
         if is_study:
-            found.append(directory)
+            paths.append(directory)
         elif left < 0:
             message = f"the search below {place} stopped after {MOST_NAMES:,} names"
             problems.append(CatalogueProblem(str(place), "search-stopped", message))
             break
         else:
             below = (directory / name for name in names)
-            waiting += [(one, level + 1) for one in below if os.path.abspath(one) not in mounted]
-    return FoundStudies(tuple(sorted(found)), tuple(problems))
+            waiting += [(path, level + 1) for path in below if os.path.abspath(path) not in mounted]
+    return FoundStudies(tuple(sorted(paths)), tuple(problems))
 
 
 def _mount_points() -> frozenset[str]:

@@ -106,7 +106,7 @@ class TestContents(msgspec.Struct):
     def void_trials(self) -> tuple[Trial, ...]:
         """The records of trials that do not count: cut short, or the failure that ended the
         session."""
-        return tuple(one.trial for one in self.void if one.trial is not None)
+        return tuple(batch.trial for batch in self.void if batch.trial is not None)
 
 
 class _VoidRecord(msgspec.Struct):
@@ -203,9 +203,9 @@ def last_null(study: Study) -> NullResult | None:
                 continue
             for entry in study.entries(session.number, ("outcome",)):
                 if is_comparison_result(entry.key):
-                    found = msgspec.json.decode(entry.payload, type=_NullRecord)
-                    if found.null is not None:
-                        return found.null
+                    null_record = msgspec.json.decode(entry.payload, type=_NullRecord)
+                    if null_record.null is not None:
+                        return null_record.null
     return None
 
 
@@ -265,7 +265,7 @@ class SessionFindings(msgspec.Struct, frozen=True):
     def all(self) -> tuple[Finding, ...]:
         """Return all of them: about the session, its comparisons, its tests."""
         each = (*self.comparisons.values(), *self.tests.values())
-        return (*self.session, *(one for found in each for one in found))
+        return (*self.session, *(finding for findings in each for finding in findings))
 
 
 def store_findings(
@@ -273,7 +273,7 @@ def store_findings(
 ) -> None:
     """Append a session's findings and those recorded while it ran; durable on return. Raises
     StudyError."""
-    entries = [NewEntry(FINDING_KIND, one.code, one) for one in recorded]
+    entries = [NewEntry(FINDING_KIND, finding.code, finding) for finding in recorded]
     known = sum(1 for _ in study.entries(session, ("outcome",), under=FINDINGS_KEYS))
     entries.append(NewEntry("outcome", findings_key(known + 1), found))
     study.append(session, entries)

@@ -286,8 +286,8 @@ def export_test(study: Study, session: int, key: str) -> Path:
 
 
 def _stored_session(study: Study, number: int) -> StoredSession:
-    (found,) = (s for s in study.sessions() if s.number == number)
-    return found
+    (session,) = (s for s in study.sessions() if s.number == number)
+    return session
 
 
 def _write_test(study: Study, session: StoredSession, test: TestContents) -> Path:

@@ -206,11 +206,15 @@ class OutputStore:
         ranges must be those of one batch, in order, at the file's end: whole, or the ends that
         the launcher kept.
         """
-        found = list(processes)
-        for thread in {one.thread for one in found if one.mode == CommandMode.EXEC}:
+        process_records = list(processes)
+        for thread in {
+            process_record.thread
+            for process_record in process_records
+            if process_record.mode == CommandMode.EXEC
+        }:
             for stream in STREAMS:
-                self._keep(directory, found, thread, stream, output.mode == "file")
-        return found
+                self._keep(directory, process_records, thread, stream, output.mode == "file")
+        return process_records
 
     def _keep(
         self,
@@ -222,10 +226,10 @@ class OutputStore:
     ) -> None:
         places = [
             place
-            for place, one in enumerate(process_records)
-            if one.mode == CommandMode.EXEC
-            and one.thread == thread
-            and stored_range(one, stream)[1] > 0
+            for place, process_record in enumerate(process_records)
+            if process_record.mode == CommandMode.EXEC
+            and process_record.thread == thread
+            and stored_range(process_record, stream)[1] > 0
         ]
         if not places:
             return

@@ -390,7 +390,7 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
     def _gates(self, specs: list[MetricSpec]) -> tuple[Gate, ...]:
         known = ["elapsed", *(spec.name for spec in specs), *BUILT_IN_METRICS]
         # The name of a gate may be that of a metric whose declaration is wrong.
-        unread = any(one.file == "--metric" for one in self.found)
+        unread = any(mistake.file == "--metric" for mistake in self.found)
         gates: list[Gate] = []
         for text in self.request.fail_if:
             gate, fault = parse_gate(text, [*known, *text.split()[:unread]])

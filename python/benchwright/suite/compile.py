@@ -43,7 +43,10 @@ class SuiteLanguage(Protocol):
 def languages() -> dict[str, SuiteLanguage]:
     """Return the languages of suites by the suffix of their files."""
     added = [feature.suite_languages() for feature in features()]
-    return {**{s: one for found in added for s, one in found.items()}, ".toml": compile_toml}
+    return {
+        **{s: language for found in added for s, language in found.items()},
+        ".toml": compile_toml,
+    }
 
 
 def load(

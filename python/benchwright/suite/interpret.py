@@ -86,8 +86,8 @@ class Repeated:
             target = done + wanted
             while done < target:
                 plan, states = yield from self._next(done + 1, target - done)
-                asked = effect.RunEpochs(plan, done + 1, len(states))
-                ran = yield from self._in.ask(asked)
+                epochs = effect.RunEpochs(plan, done + 1, len(states))
+                ran = yield from self._in.ask(epochs)
                 assert 0 <= ran <= len(states), "no more epochs than requested"
                 done += ran
                 if ran < len(states):
@@ -485,7 +485,7 @@ class _Interpreter:
         """Return the words of one template, or the text of each of several."""
         if isinstance(given, Template):
             return tuple(self.state.text(given).split())
-        return tuple(self.state.text(one) for one in given)
+        return tuple(self.state.text(template) for template in given)
 
     # -- control ---------------------------------------------------------------------
 

@@ -74,8 +74,8 @@ def metrics(table: TomlTable) -> list[MetricSpec]:
         fault = fault_of(values.metric_name, name)
         if fault is not None:
             table.wrong(table.at(name), fault.code, fault.message, fault.hint)
-        one = table.table(name) if fault is None else None
-        specs.append(MetricSpec(name) if one is None else _metric(name, one))
+        toml_table = table.table(name) if fault is None else None
+        specs.append(MetricSpec(name) if toml_table is None else _metric(name, toml_table))
     return specs
 
 
@@ -410,10 +410,10 @@ def notify_of(table: TomlTable) -> NoticeSettings | None:
     """Return the settings of a `[notify]` table, None after it reported mistakes."""
     table.only(_TOP)
     targets = [
-        *(_mail(one) for one in _each(table, "mail")),
-        *(_webhook(one) for one in _each(table, "webhook")),
+        *(_mail(toml_table) for toml_table in _each(table, "mail")),
+        *(_webhook(toml_table) for toml_table in _each(table, "webhook")),
         *_commands(table),
-        *(_apprise(one) for one in _each(table, "apprise")),
+        *(_apprise(toml_table) for toml_table in _each(table, "apprise")),
     ]
     if not any(key in table for key in _TOP[1:]):
         hint = "add [notify.mail], [notify.webhook], [notify.apprise] or command = [...]"
@@ -444,8 +444,8 @@ def _each(table: TomlTable, key: str) -> list[TomlTable]:
         return []
     if isinstance(table.values[key], list):
         return table.tables(key)
-    one = table.table(key)
-    return [] if one is None else [one]
+    toml_table = table.table(key)
+    return [] if toml_table is None else [toml_table]
 
 
 def _events(table: TomlTable) -> tuple[NoticeEvent, ...]:

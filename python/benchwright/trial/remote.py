@@ -413,8 +413,8 @@ class HostConnection:
 
     def lost(self, why: str = "") -> BenchError:
         """Return the error for a connection that has ended, or does not answer."""
-        said = why or self.last_words
-        message = f"{self.settings.host}: the connection was lost" + (said and f": {said}")
+        text = why or self.last_words
+        message = f"{self.settings.host}: the connection was lost" + (text and f": {text}")
         hint = "its processes there have ended; `bw resume` connects again and goes on"
         return BenchError(LOST, message, hint)
 
@@ -633,7 +633,7 @@ class RemoteBench(LauncherClient):
         """Return every process of the host. Raises BenchError `remote-lost`."""
         said = self.connection.ask("cat /proc/[0-9]*/stat 2>/dev/null; exit 0")
         found = map(parse_stat, said.decode(errors="replace").splitlines())
-        return [one for one in found if one is not None]
+        return [process for process in found if process is not None]
 
     def process(self, pid: int) -> Process | None:
         """Return a process as it is now; None when there is none."""
@@ -673,9 +673,9 @@ class RemoteBench(LauncherClient):
                 return ServerProcesses((), why, "start the server there first")
             named = NamedServer("pid", word)
         with _proc_of(self.connection, fully=named.by == "port") as proc:
-            found = find_server(named, (self.hello.pid,), proc)
-        why = found.why and f"{found.why} on {self.connection.settings.host}"
-        return msgspec.structs.replace(found, why=why)
+            processes = find_server(named, (self.hello.pid,), proc)
+        why = processes.why and f"{processes.why} on {self.connection.settings.host}"
+        return msgspec.structs.replace(processes, why=why)
 
     def ports_in_use(self) -> set[int]:
         """Return the local ports of all TCP sockets there."""
@@ -722,10 +722,10 @@ def _proc_of(connection: HostConnection, *, fully: bool) -> Iterator[Path]:
         + ("ls -l /proc/[0-9]*/fd 2>/dev/null; " if fully else "")
         + "exit 0"
     )
-    said = connection.ask(script).decode(errors="replace")
+    text = connection.ask(script).decode(errors="replace")
     with tempfile.TemporaryDirectory(prefix="bw-proc-") as directory:
         root, folder = Path(directory), ""
-        for line in said.splitlines():
+        for line in text.splitlines():
             if match := re.match(r"/proc/(\d+|net)/(\w+):(.*)", line):
                 if match[2] == "fd":
                     folder = match[1]

@@ -197,8 +197,8 @@ def _gates_table(gates: Sequence[GateVerdict], key: str) -> TableBlock:
         "Gates",
         keyed(f"{key}.gate", gates),
         (
-            (Column("Gate"), lambda _, one: Words(visible(one.gate.text), code=True)),
-            (Column("Candidate"), lambda _, one: Words(visible(one.candidate))),
+            (Column("Gate"), lambda _, verdict: Words(visible(verdict.gate.text), code=True)),
+            (Column("Candidate"), lambda _, gate_verdict: Words(visible(gate_verdict.candidate))),
             (Column("Result"), lambda _, one: Words(str(one.outcome), tone=_GATES[one.outcome])),
             (Column("Evidence"), lambda _, one: Words(visible(one.detail))),
         ),
@@ -265,7 +265,7 @@ def verdicts_table(
         f"Against {visible(comparison.arms[0])}{counted}",
         shown,
         (
-            (Column("Test"), lambda _, one: Words(visible(one.test))),
+            (Column("Test"), lambda _, metric_verdict: Words(visible(metric_verdict.test))),
             (Column("Metric"), lambda _, one: Words("" if same["metric"] else _metric(one))),
             (
                 Column("Candidate"),
@@ -427,9 +427,9 @@ def _several_tests(comparison: ComparisonResult, width: int | None) -> str:
         if math.isfinite(v.ratio.low)
     ]
     sentences = []
-    for found, what in ((different, "differ"), (beyond, "are undecided")):
-        sentences += [sentence(v, comparison) for v in found[:_MOST_SENTENCES]]
-        if (more := len(found) - _MOST_SENTENCES) > 0:
+    for verdicts, what in ((different, "differ"), (beyond, "are undecided")):
+        sentences += [sentence(v, comparison) for v in verdicts[:_MOST_SENTENCES]]
+        if (more := len(verdicts) - _MOST_SENTENCES) > 0:
             sentences.append(f"{more_text(more)} {what}")
     return report_text(
         _table(comparison, width)[:-1],

@@ -103,15 +103,23 @@ def _lines(document: ConfigDocument, every: bool, home: str, width: int) -> Iter
     if not document.files:
         yield NO_FILE
     rows: dict[tuple[str, str, str], list[str]] = {}
-    for one in document.options:
-        if one.value is not None:
-            path = (one.file or "").replace(home, "~/")
-            row = (one.key, one.value, f"{path}:{one.line}")
+    for config_value_entry in document.options:
+        if config_value_entry.value is not None:
+            path = (config_value_entry.file or "").replace(home, "~/")
+            row = (
+                config_value_entry.key,
+                config_value_entry.value,
+                f"{path}:{config_value_entry.line}",
+            )
         elif every:
-            row = (one.key, one.default, "built-in" if one.default else "")
+            row = (
+                config_value_entry.key,
+                config_value_entry.default,
+                "built-in" if config_value_entry.default else "",
+            )
         else:
             continue
-        rows.setdefault(row, []).append(one.command)
+        rows.setdefault(row, []).append(config_value_entry.command)
     if not rows:
         yield "no option is set"
         return

@@ -47,14 +47,14 @@ def sessions_table(listed: Sequence[ListedSession]) -> TableBlock:
     """Return a row for each session."""
 
     def words(text: Callable[[SessionRecord], str]) -> Callable[[str, ListedSession], Cell]:
-        return lambda _, one: Words(text(one.record))
+        return lambda _, session: Words(text(session.record))
 
     return table_of(
         "sessions",
         "Sessions",
         keyed("s", listed),
         (
-            (Column("Session"), words(lambda one: visible(one.selector))),
+            (Column("Session"), words(lambda session_record: visible(session_record.selector))),
             (Column("Name", rank=3), words(lambda one: visible(one.session.about.name))),
             (Column("Started UTC"), words(started_text)),
             (Column("Lasted", numeric=True, rank=1), words(_lasted_cell)),
@@ -64,7 +64,10 @@ def sessions_table(listed: Sequence[ListedSession]) -> TableBlock:
             (Column("Commit", rank=3), words(lambda one: commit_text(one.revision))),
             (Column("Machine", rank=4), words(lambda one: _fact(one, "host.name"))),
             (Column("Tags", rank=2), words(lambda one: visible(" ".join(one.session.about.tags)))),
-            (Column("Answer"), lambda _, one: Words(one_line(one.answer) or "-")),
+            (
+                Column("Answer"),
+                lambda _, listed_session: Words(one_line(listed_session.answer) or "-"),
+            ),
         ),
     )
 
@@ -178,10 +181,10 @@ def _fields(shown: ShownSession) -> Iterator[Field]:
     if machine := ", ".join(filter(None, _machine_words(record))):
         yield "machine", machine
     yield "version", f"bw {visible(info.version)}"
-    for at, one in enumerate(shown.files):
-        count = plural(one.files, "file")
-        place = f"{visible(str(record.study))}/{one.folder}"
-        yield "" if at else "files", f"{place}: {count}, {size_text(one.bytes)}"
+    for at, stored_files in enumerate(shown.files):
+        count = plural(stored_files.files, "file")
+        place = f"{visible(str(record.study))}/{stored_files.folder}"
+        yield "" if at else "files", f"{place}: {count}, {size_text(stored_files.bytes)}"
 
 
 def _revision_text(revision: Revision) -> str:

@@ -159,7 +159,11 @@ def render_readable(
         )
         for section in sections
     ]
-    parts = [*_tables(_section_rows([one for one in changing if one.lines]))]
+    parts = [
+        *_tables(
+            _section_rows([input_section for input_section in changing if input_section.lines])
+        )
+    ]
     parts.append("".join(f"{line}\n" for line in _constant_lines(sections, width)))
     parts += _ttests(document)
     parts.append(doubts_text(document, width, paint, verbose=verbose, more=more))
@@ -301,7 +305,7 @@ def quantities_table(
             ),
             (Column("Trials", numeric=True), count),
             (Column(f"Mean{confidence}", numeric=True, short="mean"), mean),
-            (Column("Median", numeric=True), number("median", lambda one: one.median)),
+            (Column("Median", numeric=True), number("median", lambda summary: summary.median)),
             (Column("Minimum", numeric=True, short="min"), number("min", lambda one: one.minimum)),
             (Column("Maximum", numeric=True, short="max"), number("max", lambda one: one.maximum)),
             (
@@ -508,8 +512,8 @@ def render_markdown(document: StatsReport) -> str:
         for f in document.findings
     ]
     doubts += [
-        f"- {markdown_text(one.subject)}: {markdown_text(one.text)}\n"
-        for one in most_notable(document.notices)
+        f"- {markdown_text(notice.subject)}: {markdown_text(notice.text)}\n"
+        for notice in most_notable(document.notices)
     ]
     parts = []
     for name, rows in _tables_of(document):
@@ -544,7 +548,8 @@ def render_latex(document: StatsReport) -> str:
         for f in document.findings
     ]
     doubts += [
-        _latex_comment(f"{one.subject}: {one.text}") for one in most_notable(document.notices)
+        _latex_comment(f"{notice.subject}: {notice.text}")
+        for notice in most_notable(document.notices)
     ]
     parts = ["".join(doubts)]
     for name, rows in _tables_of(document):

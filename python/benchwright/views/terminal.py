@@ -84,9 +84,9 @@ def table_rows(table: TableBlock) -> list[list[str]]:
     """Return the headings and the cells of a table as texts, with everything that a page shows;
     empty without rows."""
     columns = [
-        one
+        text_column
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=False)
-        for _, one in _text_columns(column, cells, intervals=True)
+        for _, text_column in _text_columns(column, cells, intervals=True)
     ]
     if not columns:
         return []
@@ -131,8 +131,8 @@ _WITH_UNIT = re.compile(r"[-+]?[\d,.]+(?:e[-+]?\d+)? ([^\d\s]\S*|1/\S+)")
 def _common_unit(texts: Sequence[str]) -> str:
     """Return the unit of all these numbers, of which `-` and `never` have none; empty if it is not
     the same."""
-    found = [_WITH_UNIT.fullmatch(text) for text in texts if any(map(str.isdigit, text))]
-    units = {match[1] if match else "" for match in found}
+    matches = [_WITH_UNIT.fullmatch(text) for text in texts if any(map(str.isdigit, text))]
+    units = {match[1] if match else "" for match in matches}
     return units.pop() if len(units) == 1 else ""
 
 
@@ -140,7 +140,7 @@ def _wrapped_to(columns: Sequence[TextColumn], width: int) -> list[TextColumn]:
     """Return the columns with lines of words that fit into this width: what is wider than an equal
     share of the room has that share, but no word is broken, such as a path."""
     needed = [max(map(len, (column.heading, *column.cells))) for column in columns]
-    words = [at for at, one in enumerate(columns) if one.left]
+    words = [at for at, text_column in enumerate(columns) if text_column.left]
     fixed = sum(size for at, size in enumerate(needed) if at not in words)
     room = width - len("  ") * (len(columns) - 1) - fixed
     if sum(needed[at] for at in words) <= room:
@@ -206,7 +206,7 @@ def shortened(text: str, room: int) -> str:
             text = text.replace(f"`{quoted}`", f"`{quoted[:kept].rstrip()}...`", 1)
     if len(text) <= room:
         return text
-    ends = (found.start() for found in _CLAUSE_END.finditer(text) if found[1])
+    ends = (match.start() for match in _CLAUSE_END.finditer(text) if match[1])
     closed = (end for end in ends if end <= room and _is_closed(text[:end]))
     end = max(closed, default=0)
     if end >= 2 * room // 3:
@@ -237,8 +237,8 @@ def finding_paragraphs(
     `named`: the findings, each with the short name of its test, empty for the session.
     """
     names: dict[tuple[str, str, Severity, str], list[str]] = {}
-    for name, one in sorted(named, key=lambda pair: -RANK[pair[1].severity]):
-        key = (one.code, one.evidence, one.severity, one.remedy)
+    for name, finding in sorted(named, key=lambda pair: -RANK[pair[1].severity]):
+        key = (finding.code, finding.evidence, finding.severity, finding.remedy)
         names.setdefault(key, []).append(name)
     lines = []
     for (code, evidence, severity, remedy), whom in names.items():

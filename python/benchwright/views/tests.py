@@ -169,18 +169,18 @@ def _instead_text(names: Sequence[str], limits: Sequence[ReachedLimit]) -> str:
     """Return which other questions the same trials answer, or nearly; of several tests, how many."""
     by_option: dict[str, list[Alternative]] = {}
     for limit in limits:
-        for one in limit.instead:
-            by_option.setdefault(one.option, []).append(one)
+        for alternative in limit.instead:
+            by_option.setdefault(alternative.option, []).append(alternative)
     parts = []
     for option, those in by_option.items():
-        one = those[0]
-        how = f"{option}; in a suite {one.key}"
+        alternative = those[0]
+        how = f"{option}; in a suite {alternative.key}"
         if len(limits) > 1:
             of = f"{len(those)} of {plural(len(limits), 'test')}"
-            parts.append(f"{one.metric} of {of} ({how})")
+            parts.append(f"{alternative.metric} of {of} ({how})")
             continue
-        more = f", about {plural(one.needed, 'trial')}" if one.needed else ""
-        parts.append(f"{one.metric} {estimate_text(one.estimate)} ({how}{more})")
+        more = f", about {plural(alternative.needed, 'trial')}" if alternative.needed else ""
+        parts.append(f"{alternative.metric} {estimate_text(alternative.estimate)} ({how}{more})")
     if not parts:
         return ""
     return f"{concerned_text(names, len(limits))}: within reach: {list_text(parts)}"
@@ -206,7 +206,12 @@ def answers_table(answer: SessionAnswer, part: str = "", ids: Sequence[str] = ()
     # Arms have the ratio of their blocks, in the table of the comparison.
     if any(row.relative for row in rows if not row.is_arm):
         columns.append(_ratio_column(answer, rows))
-    for metric in dict.fromkeys(one.metric for row in rows for one in row.others if one.estimate):
+    for metric in dict.fromkeys(
+        metric_answer.metric
+        for row in rows
+        for metric_answer in row.others
+        if metric_answer.estimate
+    ):
         columns += _other_columns(rows, metric)
     columns += [
         (
@@ -247,15 +252,15 @@ def _quantity_columns(
     rank: int = 0,
 ) -> Iterator[_Column]:
     """Yield the values of a metric, and their half widths in per cent; of a single test its range."""
-    known = [one for one in map(of, rows) if one is not None]
+    known = [estimate for estimate in map(of, rows) if estimate is not None]
     alone = len(rows) == 1
     digits = 4 if len(known) > 1 else max(map(value_digits, known), default=3)
-    ends = [end for one in known for end in (one.low, one.high)]
+    ends = [end for estimate in known for end in (estimate.low, estimate.high)]
     if alone:
         ends = [end for end in (rows[0].minimum, rows[0].maximum) if end is not None]
     scale = None
-    if len({one.unit for one in known}) == 1 and alike(one.value for one in known):
-        scale = scale_of([one.value for one in known], known[0].unit, digits, ends=ends)
+    if len({estimate.unit for estimate in known}) == 1 and alike(one.value for one in known):
+        scale = scale_of([estimate.value for estimate in known], known[0].unit, digits, ends=ends)
     level = f", {percent_text(known[0].confidence)} interval" if known else ""
     yield (
         Column(
@@ -267,7 +272,7 @@ def _quantity_columns(
         ),
         lambda key, row: estimate_number(f"{key}.{name}", of(row), scale, link=_trials(key)),
     )
-    shares = [half_width_percent(one) / 100 for one in known]
+    shares = [half_width_percent(estimate) / 100 for estimate in known]
     if any(map(math.isfinite, shares)):
         percents = None
         if alike(shares):
@@ -299,8 +304,8 @@ def _other_columns(rows: Sequence[TestAnswer], metric: str) -> Iterator[_Column]
         return next((other for other in row.others if other.metric == metric), None)
 
     def estimate(row: TestAnswer) -> Estimate | None:
-        found = other(row)
-        return None if found is None else found.estimate
+        metric_answer = other(row)
+        return None if metric_answer is None else metric_answer.estimate
 
     label = next(one.label for one in map(other, rows) if one is not None)
     yield from _quantity_columns(rows, label, f"answer.{metric}", estimate, rank=1)
@@ -308,7 +313,9 @@ def _other_columns(rows: Sequence[TestAnswer], metric: str) -> Iterator[_Column]
 
 def _ratio_column(answer: SessionAnswer, rows: Sequence[TestAnswer]) -> _Column:
     known = [row.relative for row in rows if row.relative is not None]
-    figures = [figure for one in known for figure in (one.value, one.low, one.high)]
+    figures = [
+        figure for estimate in known for figure in (estimate.value, estimate.low, estimate.high)
+    ]
     scale = scale_of(figures, "", 3)
 
     def cell(key: str, row: TestAnswer) -> Cell:
@@ -403,7 +410,7 @@ def profile_lines(profile: CpuProfile) -> Iterator[str]:
     if not profile.samples:
         yield "profile: no samples: it did not run on a CPU long enough"
         return
-    tops = ", ".join(_top(one) for one in profile.top[:_SHOWN_FUNCTIONS])
+    tops = ", ".join(_top(function) for function in profile.top[:_SHOWN_FUNCTIONS])
     kernel = (
         "the kernel's share is not visible"
         if profile.user_only
@@ -451,8 +458,8 @@ def _test_lines(name: str, trials: Sequence[Trial], recorded: Mapping[str, Any])
 
 def _profiles(trials: Sequence[Trial]) -> list[CpuProfile]:
     """Return the profiles of trials that count; a profile that a batch shares appears once."""
-    found = (trial.profile for trial in trials if not trial.warmup)
-    return list(dict.fromkeys(one for one in found if one is not None))
+    profiles = (trial.profile for trial in trials if not trial.warmup)
+    return list(dict.fromkeys(profile for profile in profiles if profile is not None))
 
 
 def _profile_lines(profiles: Sequence[CpuProfile]) -> Iterator[str]:
@@ -480,7 +487,7 @@ def _combined(profiles: Sequence[CpuProfile]) -> CpuProfile:
     return CpuProfile(
         samples,
         profiles[0].hertz,
-        _mean_share(profiles, lambda one: one.kernel_share),
+        _mean_share(profiles, lambda cpu_profile: cpu_profile.kernel_share),
         _mean_share(profiles, lambda one: one.unknown_share),
         top=tuple(
             TopFunction(name, count, count / max(samples, 1), kernel)

@@ -65,7 +65,7 @@ def render_why(
     if not explanations:
         return f"no {noun} was completed, so there is no result to explain\n"
     results = named_results(explanations)
-    groups = groups_of(results, lambda one: one.causes)
+    groups = groups_of(results, lambda explanation: explanation.causes)
     worst = worst_of(groups, results)
     busiest = results if whole else [worst] if worst else []
     blocks = [
@@ -124,8 +124,8 @@ def named_results(results: Sequence[Explanation]) -> list[Explanation]:
     """Return the results with the factors in their names: those that the name does not contain,
     and, of several results, only those whose level is not the same in all."""
     levels: dict[str, set[str]] = {}
-    for one in results:
-        for factor, level in one.sample:
+    for explanation in results:
+        for factor, level in explanation.sample:
             levels.setdefault(factor, set()).add(level)
     constant = {factor for factor, found in levels.items() if len(found) == 1}
     if len(results) == 1:
@@ -197,7 +197,7 @@ def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]
 def figures_table(results: Sequence[Explanation], noun: str, part: str = "") -> TableBlock:
     """Return a row for each result: its main quantity, and the codes of its causes."""
     columns: list[tuple[Column, Callable[[str, Explanation], Cell]]] = [
-        (Column(noun.capitalize()), lambda _, one: Words(visible(one.name)))
+        (Column(noun.capitalize()), lambda _, explanation: Words(visible(explanation.name)))
     ]
     kinds = {
         (result.figure.label, result.figure.unit) for result in results if result.figure is not None
@@ -208,9 +208,9 @@ def figures_table(results: Sequence[Explanation], noun: str, part: str = "") -> 
             result.figure for result in results if result.figure is not None and result.figure.count
         ]
         scale = scale_of(
-            [one.mean for one in known],
+            [summary.mean for summary in known],
             unit,
-            ends=[end for one in known for end in (one.low, one.high)],
+            ends=[end for summary in known for end in (summary.low, summary.high)],
         )
         columns += [
             (
@@ -345,9 +345,11 @@ def _absent_text(rows: Sequence[UseRow]) -> str:
     """Return which figures are absent, and why."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
-        for one in (*row.utilization, *row.saturation, *row.errors):
-            if one.value is None and one.absent:
-                reasons.setdefault(one.absent, []).append(f"{_resource_name(row)}: {one.name}")
+        for use_value in (*row.utilization, *row.saturation, *row.errors):
+            if use_value.value is None and use_value.absent:
+                reasons.setdefault(use_value.absent, []).append(
+                    f"{_resource_name(row)}: {use_value.name}"
+                )
     texts = [f"{', '.join(dict.fromkeys(what))}: {why}" for why, what in reasons.items()]
     return f"Absent: {'; '.join(texts)}." if texts else ""
 
@@ -359,7 +361,7 @@ def _other_findings(
     about: Sequence[Finding], results: Sequence[Explanation], width: int, noun: str
 ) -> Iterator[str]:
     """Yield the other findings, one for each code and severity, with remedies of all but notes."""
-    for group in groups_of(results, lambda one: one.findings, about):
+    for group in groups_of(results, lambda explanation: explanation.findings, about):
         whom = concerned_text(group.tests, len(results), noun) if group.tests else ""
         text = f"{group.severity}: {_short_path(group.sentence)} [{group.code}]"
         line = f"{whom}: {text}" if whom else text

@@ -93,9 +93,9 @@ def server_pids(
     named: Sequence[NamedServer], ours: Collection[int] = (), proc: Path = PROC
 ) -> tuple[tuple[int, ...], tuple[tuple[NamedServer, ServerProcesses], ...]]:
     """Return the processes of all named servers, and the servers without processes."""
-    found = [(one, find_server(one, ours, proc)) for one in named]
+    found = [(server, find_server(server, ours, proc)) for server in named]
     pids = dict.fromkeys(pid for _, each in found for pid in each.pids)
-    missing = [(one, each) for one, each in found if not each.pids and not one.implied]
+    missing = [(server, each) for server, each in found if not each.pids and not server.implied]
     return tuple(pids), tuple(missing)
 
 

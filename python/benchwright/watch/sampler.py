@@ -109,12 +109,12 @@ class SeriesReducer:
         try:
             reply = _REDUCED.decode(done.stdout)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+            text = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
             if done.returncode == _USAGE:
-                message = f"{self._program} cannot reduce series: {said.splitlines()[0]}"
+                message = f"{self._program} cannot reduce series: {text.splitlines()[0]}"
                 hint = "its version is another than that of this program: install both together"
                 raise BenchError("sampler-protocol", message, hint) from None
-            raise SeriesError(file, 1, f"{self._program} cannot reduce it: {said}") from None
+            raise SeriesError(file, 1, f"{self._program} cannot reduce it: {text}") from None
         if isinstance(reply, _Damaged):
             raise SeriesError(file, reply.line, reply.message)
         return reply.uses

@@ -72,7 +72,7 @@ def _absent(rule: ComparisonRule, history: ComparisonHistory) -> list[str]:
     judged = [metric.name for metric in rule.metrics if metric.judged]
     found = []
     for name in judged:
-        own = [one for (known, _), one in history.evidence.items() if known == name]
+        own = [evidence for (known, _), evidence in history.evidence.items() if known == name]
         if history.blocks and all(one.absent == history.blocks for one in own):
             found.append(name)
     return found

@@ -222,12 +222,12 @@ def _view(study: Study, source: StudyPart, metrics: Sequence[str], *, series: bo
     # A time that is 0 in all trials of one session belongs to the series nevertheless.
     also = {metric.name for test in view.tests for metric in test.metrics}
     earlier = []
-    for one in study.sessions():
-        if one.number < session.number and one.info.kind == session.info.kind:
+    for stored_session in study.sessions():
+        if stored_session.number < session.number and stored_session.info.kind == session.info.kind:
             # A session without the test, or the metric, is no point of the series.
             with contextlib.suppress(InputError):
-                found = read_view(study, one, source.test, metrics, tuple(also))
-                earlier.append(found)
+                export_view = read_view(study, stored_session, source.test, metrics, tuple(also))
+                earlier.append(export_view)
     return msgspec.structs.replace(view, earlier=tuple(earlier))
 
 
@@ -254,8 +254,14 @@ def _list_formats(*, json: bool) -> int:
     write_answer(
         json=json,
         document=lambda: ExportFormatsDocument(
-            tuple(FormatEntry(one.name, one.reader) for one in FORMATS.values())
+            tuple(
+                FormatEntry(export_format.name, export_format.reader)
+                for export_format in FORMATS.values()
+            )
         ),
-        text=lambda: "".join(f"{one.name:{width}}  {one.reader}\n" for one in FORMATS.values()),
+        text=lambda: "".join(
+            f"{export_format.name:{width}}  {export_format.reader}\n"
+            for export_format in FORMATS.values()
+        ),
     )
     return 0

@@ -314,9 +314,9 @@ def _with_metrics(view: ExportView, wanted: Sequence[str]) -> ExportView:
             msgspec.structs.replace(
                 test,
                 metrics=tuple(
-                    msgspec.structs.replace(found, better=directions.get(name, found.better))
+                    msgspec.structs.replace(metric, better=directions.get(name, metric.better))
                     for name in names
-                    if (found := test.metric(name)) is not None
+                    if (metric := test.metric(name)) is not None
                 ),
             )
             for test in view.tests

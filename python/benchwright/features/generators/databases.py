@@ -168,21 +168,21 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
         """Return the values of the logs of transactions. Raises UnreadableOutput."""
         if not output.files:
             raise UnreadableOutput("transaction log", f"{LOG}.*", output.stderr)
-        found = self._measured(output, request, whole_seconds(request.duration_s))
-        if found is None:
+        measurement = self._measured(output, request, whole_seconds(request.duration_s))
+        if measurement is None:
             # A server that completed no transaction is not an error of the output.
             return Measurement(
                 values={}, completed=0, lasted_s=float(whole_seconds(request.duration_s))
             )
-        return found if _logged_share(request) == 1 else _counted(found, output.stdout)
+        return measurement if _logged_share(request) == 1 else _counted(measurement, output.stdout)
 
     def so_far(self, output: GeneratorOutput, request: GeneratorRequest) -> Measurement | None:
         """Return the values of the logs up to their last line."""
-        found, share = self._measured(output, request, None), _logged_share(request)
-        if found is None or share == 1:
-            return found
-        completed = round((found.completed or 0) / share)
-        return msgspec.structs.replace(found, completed=completed, offered=None)
+        measurement, share = self._measured(output, request, None), _logged_share(request)
+        if measurement is None or share == 1:
+            return measurement
+        completed = round((measurement.completed or 0) / share)
+        return msgspec.structs.replace(measurement, completed=completed, offered=None)
 
     def _measured(
         self, output: GeneratorOutput, request: GeneratorRequest, lasted_s: float | None
@@ -208,13 +208,13 @@ class Pgbench(ProgramGenerator, frozen=True, kw_only=True):
         )
         if lasted_s is None:
             lasted_s = max(float(end_s.max()) - begin_s, 1e-3)
-        found = operations_measurement(log, request.criteria, float(lasted_s))
+        measurement = operations_measurement(log, request.criteria, float(lasted_s))
         if request.rate is None:
-            return found
+            return measurement
         lag_ms = float(rows[:, LAG].mean()) / 1e3
         return msgspec.structs.replace(
-            found,
-            values=found.values | {LATENESS: lag_ms},
+            measurement,
+            values=measurement.values | {LATENESS: lag_ms},
             # Without -L pgbench does not count transactions that were due and never started.
             offered=len(rows) - log.skipped if log.skipped else None,
         )

@@ -318,12 +318,12 @@ def _differs_together(trials: Sequence[LoadTrial], subject: str) -> list[Finding
 
 
 def _counts_contradict(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial]) -> _Evidence:
-    one = marked[0]
-    series = series_count(one.series, one.lasted_s)
+    trial = marked[0]
+    series = series_count(trial.series, trial.lasted_s)
     figures = {
-        "offered": one.offered,
-        "completed": one.completed,
-        "failed": one.errors,
+        "offered": trial.offered,
+        "completed": trial.completed,
+        "failed": trial.errors,
         "in its series": series,
     }
     counts = ", ".join(f"{n:,} {what}" for what, n in figures.items() if n is not None)
@@ -331,8 +331,8 @@ def _counts_contradict(marked: Sequence[LoadTrial], trials: Sequence[LoadTrial])
         states(
             marked=len(marked),
             trials=len(trials),
-            rate=Figure(one.rate, "1/s"),
-            lasted=Figure(one.lasted_s, "s"),
+            rate=Figure(trial.rate, "1/s"),
+            lasted=Figure(trial.lasted_s, "s"),
             counts=counts,
         )
     )

@@ -133,5 +133,5 @@ class Fio(ProgramGenerator, frozen=True, kw_only=True):
             response_ms=np.concatenate([rows[:, 1] / 1e6, lost]),
             binned_by="completion",
         )
-        found = operations_measurement(log, request.criteria, lasted_s or request.duration_s)
-        return msgspec.structs.replace(found, offered=len(log.at_s))
+        measurement = operations_measurement(log, request.criteria, lasted_s or request.duration_s)
+        return msgspec.structs.replace(measurement, offered=len(log.at_s))

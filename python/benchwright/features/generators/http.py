@@ -202,10 +202,10 @@ def _values(
     percentiles = {share: document.number("metrics", trend, _percentile(share)) for share in shares}
     mean_ms = document.number("metrics", trend, "avg")
     values = summary_values(mean_ms, percentiles, lost)
-    for one in criteria:
-        within = document.get("metrics", one.key, "passes")
+    for criterion in criteria:
+        within = document.get("metrics", criterion.key, "passes")
         if within is not None:
-            values[one.key] = float(within) / offered
+            values[criterion.key] = float(within) / offered
     return values
 
 
@@ -303,12 +303,12 @@ class Vegeta(ProgramGenerator, frozen=True, kw_only=True):
             response_ms=latency_ms + late_ms,
             late_ms=1e3 * np.maximum(sent_s - np.maximum(due_s, free_s), 0),
         )
-        found = operations_measurement(log, request.criteria, request.duration_s)
+        measurement = operations_measurement(log, request.criteria, request.duration_s)
         lateness_ms = float(late_ms.mean())
-        late = lateness_ms > LATE_SHARE * found.values.get(MEAN, math.inf)
+        late = lateness_ms > LATE_SHARE * measurement.values.get(MEAN, math.inf)
         return msgspec.structs.replace(
-            found,
-            values=found.values | {LATENESS: lateness_ms},
+            measurement,
+            values=measurement.values | {LATENESS: lateness_ms},
             offered=len(sent_s),
             marks=(GENERATOR_LATE,) if late else (),
         )
@@ -518,9 +518,9 @@ def _percentiles(rows: SpectrumRows, criteria: Iterable[Criterion]) -> dict[floa
 def _shares(rows: SpectrumRows, criteria: Iterable[Criterion], failed: float) -> dict[str, float]:
     """Return the shares within a limit; failed operations are within no limit."""
     found = {}
-    for one in criteria:
-        ns = within_ns(one)
+    for criterion in criteria:
+        ns = within_ns(criterion)
         if ns is not None and rows:
             inside = max((n for ms, _, n in rows if ms <= ns / 1e6), default=0)
-            found[one.key] = inside / rows[-1][2] * (1 - failed)
+            found[criterion.key] = inside / rows[-1][2] * (1 - failed)
     return found

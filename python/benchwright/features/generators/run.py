@@ -460,8 +460,8 @@ def _failure(
     """Return why a run failed; empty if it succeeded."""
     name = generator.name
     if epoch.ending is TrialEnding.TIMEOUT:
-        said = shortened(_output_excerpt(place, epoch.processes[-1]))
-        tail = f"; its output ends: {said}" if said else ""
+        text = shortened(_output_excerpt(place, epoch.processes[-1]))
+        tail = f"; its output ends: {text}" if text else ""
         return f"{name} did not end within {place.grace_s:g} s after its load{tail}"
     if epoch.ending is not TrialEnding.FAILED:
         return ""
@@ -471,9 +471,9 @@ def _failure(
     record = bad[-1]
     if record.error:
         return f"{name} cannot be started: {record.error}"
-    said = _output_excerpt(place, record)
-    found = [diagnosis.meaning for diagnosis in call.diagnoses if diagnosis.sign in said]
-    told = "; ".join(filter(None, [*found, shortened(said)])) or "no message"
+    text = _output_excerpt(place, record)
+    found = [diagnosis.meaning for diagnosis in call.diagnoses if diagnosis.sign in text]
+    told = "; ".join(filter(None, [*found, shortened(text)])) or "no message"
     return f"{name} ended with status {record.status}: {told}"
 
 

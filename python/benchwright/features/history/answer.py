@@ -205,12 +205,12 @@ def history_answer(
     `starts` are those that a history file stores for these facts ignored; they change no answer.
     """
     chosen = []
-    for one in history.series:
-        points = tuple(p for p in one.points if p.started_ns >= asked.since_ns)
-        if points and asked.wants(one.key) and (asked.metrics or points[-1].asked):
-            if better := asked.directions.get(one.key.metric):
+    for series in history.series:
+        points = tuple(p for p in series.points if p.started_ns >= asked.since_ns)
+        if points and asked.wants(series.key) and (asked.metrics or points[-1].asked):
+            if better := asked.directions.get(series.key.metric):
                 points = tuple(msgspec.structs.replace(p, better=better) for p in points)
-            chosen.append(Series(one.key, points))
+            chosen.append(Series(series.key, points))
     names = series_names([one.key for one in chosen])
     levels = [_levels_of(one, history, asked) for one in chosen]
     gone = gone_series(history.without, (one.key for one in chosen))
@@ -222,7 +222,7 @@ def history_answer(
         ],
         asked.false_alarms,
     )
-    found = [
+    series_answers = [
         SeriesAnswer(
             id=series_id(one.key),
             name=name,
@@ -241,7 +241,7 @@ def history_answer(
         )
     ]
     return HistoryAnswer(
-        series=tuple(found),
+        series=tuple(series_answers),
         without=tuple(filter(asked.concerns, history.without)),
         history=history,
         false_alarms=asked.false_alarms,
@@ -291,9 +291,9 @@ def _levels_of(series: Series, history: RunHistory, asked: HistoryQuestion) -> _
             *outliers,
             *(
                 at
-                for one in own
-                if one.kind == "excursion"
-                for at in range(one.first, one.last + 1)
+                for pattern_answer in own
+                if pattern_answer.kind == "excursion"
+                for at in range(pattern_answer.first, pattern_answer.last + 1)
             ),
         ]
         starts = [segment.first, *(segment.first + step.index for step in fit.steps)]
@@ -417,8 +417,8 @@ def _newest_looks(
         level_starts = befores = None
         if group == 1:
             stored = [(starts[series[at].key], levels[at].start) for at in places]
-            level_starts = [one.level_start - start for one, start in stored]
-            befores = [one.before - start for one, start in stored]
+            level_starts = [level_start.level_start - start for level_start, start in stored]
+            befores = [level_start.before - start for level_start, start in stored]
         verdicts = newest_verdicts(
             values,
             standard_errors=errors,
@@ -447,10 +447,15 @@ def _findings(
         some = [pattern for pattern in of.patterns if pattern.kind == kind]
         if some:
             begins = {segment.first for segment in of.segments}
-            when = some_text([_runs_text(points, one) for one in some], _MOST_CHANGES)
-            each = [_pattern(points, one, begins=one.first in begins) for one in some]
+            when = some_text(
+                [_runs_text(points, pattern_answer) for pattern_answer in some], _MOST_CHANGES
+            )
+            each = [
+                _pattern(points, pattern_answer, begins=pattern_answer.first in begins)
+                for pattern_answer in some
+            ]
             if len(some) > 1:
-                texts = [stated_text(code, one) for one in each]
+                texts = [stated_text(code, figures) for figures in each]
                 each = [states("several", patterns=some_text(texts, _MOST_CHANGES))]
             shown = states(each[0].form, **each[0].named, when=when)
             yield make_finding(code, name, shown)

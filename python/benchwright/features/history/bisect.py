@@ -84,9 +84,9 @@ def next_commit(count: int, known: Mapping[int, CommitOutcome]) -> int | BisectA
     last has it. `known`: outcomes of other commits by index.
     """
     assert count >= 2
-    new = min((at for at, one in known.items() if one is CommitOutcome.NEW), default=0)
+    new = min((at for at, outcome in known.items() if outcome is CommitOutcome.NEW), default=0)
     last = new or count - 1
-    old = [at for at, one in known.items() if one is CommitOutcome.OLD and at < last]
+    old = [at for at, outcome in known.items() if outcome is CommitOutcome.OLD and at < last]
     first = max(old, default=0)
     unknown = [at for at in range(first + 1, last) if at not in known]
     if not unknown:
@@ -164,8 +164,8 @@ def bisect_lines(found: BisectDocument) -> Iterator[str]:
             yield f"  {whole}"
     else:
         yield f"one of {len(found.candidates)} commits changed {found.metric}:"
-        for one in found.candidates:
-            yield f"  {one.commit[:12]} {one.subject}"
+        for commit in found.candidates:
+            yield f"  {commit.commit[:12]} {commit.subject}"
         yield f"  {whole}"
     yield ""
     table = table_of(
@@ -173,7 +173,7 @@ def bisect_lines(found: BisectDocument) -> Iterator[str]:
         "Commits",
         keyed("step", found.steps),
         (
-            (Column("Commit"), lambda _, one: Words(one.commit[:12])),
+            (Column("Commit"), lambda _, bisected_commit: Words(bisected_commit.commit[:12])),
             (Column("Outcome"), lambda _, one: Words(str(one.outcome))),
             (Column("Ratio", numeric=True), lambda _, one: Words(_ratio(one))),
             (Column("Subject"), lambda _, one: Words(one.subject)),
@@ -315,7 +315,7 @@ class _Bisection:
         both = (self._commits[0], self._commits[at])
         request = msgspec.structs.replace(
             self._request,
-            commits=tuple(one.revision for one in both),
+            commits=tuple(checkout.revision for checkout in both),
             checkouts=both,
             names=("old", "new"),
             fail_if=() if gate is None else (gate,),
@@ -374,7 +374,9 @@ class _Bisection:
         answer: BisectAnswer | None,
         exit_status: int,
     ) -> BisectDocument:
-        compared: Mapping[str, BisectedCommit] = {one.commit: one for one in (*self._steps, change)}
+        compared: Mapping[str, BisectedCommit] = {
+            commit.commit: commit for commit in (*self._steps, change)
+        }
         places = () if answer is None else range(answer.first, answer.last + 1)
         return BisectDocument(
             study=self._arguments.study,

@@ -53,23 +53,23 @@ class FeedEntry(msgspec.Struct, frozen=True):
 def feed_entries(answer: HistoryAnswer) -> tuple[FeedEntry, ...]:
     """Return the steps of all series, the newest first."""
     found = []
-    for one in answer.series:
-        for step in one.steps:
-            point = one.series.points[step.index]
-            before, after = commits_of(one, step)
+    for series_answer in answer.series:
+        for step in series_answer.steps:
+            point = series_answer.series.points[step.index]
+            before, after = commits_of(series_answer, step)
             accepted = ""
             if step.accepted:
                 accepted = f" Accepted: {step.accepted.reason}."
             elif step.is_open:
                 accepted = " Not accepted."
             text = (
-                f"{one.name}: {change_and_interval(step.ratio)} after {before}, up to {after}."
+                f"{series_answer.name}: {change_and_interval(step.ratio)} after {before}, up to {after}."
                 f"{accepted}"
             )
-            title = f"{one.name}: {step_words(one, step)}"
+            title = f"{series_answer.name}: {step_words(series_answer, step)}"
             found.append(
                 FeedEntry(
-                    id=f"{_ID}:{one.id}:{point.run}",
+                    id=f"{_ID}:{series_answer.id}:{point.run}",
                     title=visible(title),
                     text=visible(text),
                     updated_ns=point.started_ns,
@@ -311,7 +311,7 @@ def history_document(
     answer: HistoryAnswer, gate: HistoryGate | None, exit_status: int
 ) -> HistoryDocument:
     """Return the document of an answer."""
-    used = {one.key.machine for one in answer.series}
+    used = {series_answer.key.machine for series_answer in answer.series}
     return HistoryDocument(
         exit_status=exit_status,
         gate=gate_entry(gate),

@@ -209,10 +209,10 @@ def _changes(
         found += _command_changes(before, after)
     if before.unit != after.unit:
         found.append(f"unit: {before.unit or 'none'}, then {after.unit or 'none'}")
-    one, other = (environments.get(before.environment), environments.get(after.environment))
-    if one is not None and other is not None and one.id != other.id:
+    environment, other = (environments.get(before.environment), environments.get(after.environment))
+    if environment is not None and other is not None and environment.id != other.id:
         changes = difference(
-            MachineCapture(before.started_ns, one.facts),
+            MachineCapture(before.started_ns, environment.facts),
             MachineCapture(after.started_ns, other.facts),
         ).changes
         found += [

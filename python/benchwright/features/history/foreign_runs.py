@@ -139,7 +139,7 @@ class _Group(NamedTuple):
 
 def undated_files(inputs: Iterable[TestResult]) -> list[str]:
     """Return the files that state no time of a run, in the order of the inputs."""
-    return list(dict.fromkeys(one.source for one in inputs if _group_of(one).moment_ns is None))
+    return list(dict.fromkeys(test.source for test in inputs if _group_of(test).moment_ns is None))
 
 
 class _RunTime(NamedTuple):
@@ -164,8 +164,8 @@ def imported_runs(inputs: Sequence[TestResult], known: KnownNames | None = None)
     belongs = _groups_of(inputs)
     groups: dict[_Group, list[NamedInput]] = {}
     named = named_in_history(inputs, belongs, known or KnownNames())
-    for group, one in zip(belongs, named, strict=True):
-        groups.setdefault(group, []).append(one)
+    for group, named_input in zip(belongs, named, strict=True):
+        groups.setdefault(group, []).append(named_input)
     moments = _moments(groups)
     starts = _in_order_given(groups, moments)
     of_file = functools.cache(_content)
@@ -273,11 +273,11 @@ def _run(
     # What a file does not state is unknown, and no difference.
     environment = None if first.machine is None else Environment.of(first.machine.facts)
     found: list[tuple[SeriesKey, HistoryPoint] | NoValue] = []
-    for one in tests:
+    for named_input in tests:
         # A run has one environment; tests of another one have none.
-        is_same = environment is not None and one.input.machine == first.machine
+        is_same = environment is not None and named_input.input.machine == first.machine
         of = environment.id if environment and is_same else ""
-        found += _points(one, rules_of(one.input.specs), started_ns, run, of)
+        found += _points(named_input, rules_of(named_input.input.specs), started_ns, run, of)
     full_names = {
         test.base: test.input.full_name
         for test in tests
@@ -314,8 +314,8 @@ def _content(path: Path) -> str:
 def _values_hash(names: Iterable[str], tests: Sequence[NamedInput]) -> str:
     """Return a hash of the values of a run under these names, whatever else its file has."""
     values = [
-        (name, [block.values for block in one.input.blocks], one.input.summaries)
-        for name, one in zip(names, tests, strict=True)
+        (name, [block.values for block in named_input.input.blocks], named_input.input.summaries)
+        for name, named_input in zip(names, tests, strict=True)
     ]
     return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()
 
@@ -332,32 +332,32 @@ def _points(
 ) -> list[tuple[SeriesKey, HistoryPoint] | NoValue]:
     """Return the points of a test, and what has no value: the whole test if all of its trials
     failed, else the metrics that the tool declares."""
-    one = named.input
-    origin = one.origin or FileOrigin(tool="")
-    settings = {"version": one.version} if one.version else {}
-    settings |= stated_settings(one)
+    test = named.input
+    origin = test.origin or FileOrigin(tool="")
+    settings = {"version": test.version} if test.version else {}
+    settings |= stated_settings(test)
     machine = UNKNOWN_MACHINE
     if origin.machine:
         machine = _digest(f"machine {origin.machine}")[:8]
-    better = {spec.name: spec.better for spec in one.specs}
+    better = {spec.name: spec.better for spec in test.specs}
     wanted = set(origin.main or better)
     without = NoValue(
         run=run,
-        study=one.source,
+        study=test.source,
         session=0,
         started_ns=started_ns,
         test=named.test,
         failed=False,
         why="the file states none",
     )
-    trials = one.trials
+    trials = test.trials
     if trials and not any(trial.ending is TrialEnding.OK for trial in trials):
-        stated = {block.failure: None for block in one.blocks if block.failure}
+        stated = {block.failure: None for block in test.blocks if block.failure}
         why = f"{plural(len(trials), 'trial')} failed{': ' if stated else ''}"
         why += some_text(list(stated), _MOST_REASONS, "; ")
         return [msgspec.structs.replace(without, failed=True, why=why)]
     points: list[tuple[SeriesKey, HistoryPoint]] = []
-    for summary in _summaries(one, rules):
+    for summary in _summaries(test, rules):
         value = summary.mean if math.isfinite(summary.mean) else summary.median
         if not math.isfinite(value):
             continue
@@ -365,7 +365,7 @@ def _points(
         known = ends and math.isfinite(summary.confidence)
         point = HistoryPoint(
             run=run,
-            study=one.source,
+            study=test.source,
             session=0,
             started_ns=started_ns,
             estimate=value,

@@ -206,7 +206,7 @@ def _serious(findings: Iterable[Finding]) -> tuple[str, ...]:
 def _command(plan: TestPlan) -> str:
     """Return what a trial runs, as a person would type it."""
     phases = plan.phases
-    return "; ".join(one.text for one in (*phases.setup, *phases.exec))
+    return "; ".join(command.text for command in (*phases.setup, *phases.exec))
 
 
 # -- A session of another kind ---------------------------------------------------------
@@ -354,8 +354,8 @@ class _Reading:
         )
 
         known = KnownNames(frozenset(self.tests), self.full_names)
-        every = [one for inputs in self.inputs.values() for one in inputs]
-        places = {one.source: place for place, found in self.inputs.items() for one in found}
+        every = [test for inputs in self.inputs.values() for test in inputs]
+        places = {test.source: place for place, tests in self.inputs.items() for test in tests}
         undated = undated_files(every)
         times = [file_ns(Path(file)) for file in undated]
         if times != sorted(set(times)):
@@ -399,16 +399,16 @@ def read_runs(
 
     Raises InputError for paths that have no history, StudyError for a file that cannot be read.
     """
-    found = _Reading(ok_status)
+    reading = _Reading(ok_status)
     problems: list[OperatingError] = []
     if into is not None and is_history_file(into):
         with HistoryFile.open_to_read(into) as history:
-            found.know(history)
+            reading.know(history)
     if len(paths) > 1:
         wanted, since_ns = None, 0
     for path in _in_natural_order(list(dict.fromkeys(paths))):
         try:
-            _read_path(path, found, wanted, since_ns)
+            _read_path(path, reading, wanted, since_ns)
         except OperatingError as error:
             problems.append(error)
     if len(problems) == len(paths):
@@ -416,22 +416,22 @@ def read_runs(
         if len(mistakes) < len(problems):
             raise next(problem for problem in problems if problem not in mistakes)
         raise InputError([each for mistake in mistakes for each in mistake.diagnostics])
-    found.add_inputs()
-    skipped = found.skipped
-    if found.sessions_without_points:
-        sessions = plural(found.sessions_without_points, "session")
+    reading.add_inputs()
+    skipped = reading.skipped
+    if reading.sessions_without_points:
+        sessions = plural(reading.sessions_without_points, "session")
         skipped.append(f"{sessions} of comparisons: not a part of a history")
-    if of_one_moment := _runs_of_one_moment(found.runs):
+    if of_one_moment := _runs_of_one_moment(reading.runs):
         skipped.append(
             f"the times of {plural(of_one_moment, 'run')} are equal to that of another, or unknown: these "
             "runs are in the order of the arguments, in a history file in that in which they were added"
         )
     return ReadRuns(
-        runs=tuple(found.runs),
-        acceptances=tuple(dict.fromkeys(found.acceptances)),
-        without=tuple(found.without),
-        hidden=tuple(found.hidden),
-        unread=tuple(found.unread),
+        runs=tuple(reading.runs),
+        acceptances=tuple(dict.fromkeys(reading.acceptances)),
+        without=tuple(reading.without),
+        hidden=tuple(reading.hidden),
+        unread=tuple(reading.unread),
         skipped=tuple(skipped),
         problems=tuple(problems),
     )
@@ -527,7 +527,7 @@ def _inputs_of_other_tool(path: Path, found: _Reading) -> list[TestResult]:
             hint = f"name them: bw history {pattern}"
         raise argument_error("PATH", str(path), message, hint)
     inputs = read_history([str(path)], found.ok_status)
-    about = [each.evidence for one in inputs for each in one.session_findings]
+    about = [each.evidence for test in inputs for each in test.session_findings]
     if about and all(_has_no_number(one, found.ok_status) for one in inputs):
         hint = "write one number in each row: 12.5, without a unit"
         raise argument_error("PATH", str(path), "; ".join(about), hint)

@@ -86,10 +86,10 @@ def newest_runs(
     levels = _Levels(file, ignored)
     levels.advance()
     without = levels.without()
-    found = levels.answers(false_alarms, without)
+    series = levels.answers(false_alarms, without)
     if store:
         levels.store(max_bytes)
-    return NewestRuns(found, without)
+    return NewestRuns(series, without)
 
 
 def stored_starts(file: HistoryFile, ignored: Sequence[str] = ()) -> dict[SeriesKey, LevelStart]:
@@ -330,14 +330,14 @@ class _Tails:
             missing[every] -= n
             place[every] -= n
             return
-        for one in block:
+        for tail in block:
             used = missing[every] > 0
             series = every[used]
             missing[series] -= 1
             place[series] -= 1
-            self.logs[series, place[series]] = one.logs[used]
+            self.logs[series, place[series]] = tail.logs[used]
             if self.errors is not None:
-                values = math.nan if one.errors is None else one.errors[used]
+                values = math.nan if tail.errors is None else tail.errors[used]
                 self.errors[series, place[series]] = values
 
 
@@ -401,7 +401,9 @@ class _Levels:
         self._done = len(cache.runs) // _IDENTITY_BYTES
         self._has_tails = True
         later = {
-            one.key for name, one in self._acceptances.items() if name not in cache.acceptances
+            acceptance.key
+            for name, acceptance in self._acceptances.items()
+            if name not in cache.acceptances
         }
         for number, key in self._keys.items():
             self._accepted_later[number] = key in later
@@ -505,10 +507,10 @@ class _Levels:
                 )
                 for environment, command, unit in (ids[:3], ids[3:])
             )
-            found = segments_of(
+            segments = segments_of(
                 (first, second), self._known_environments, lambda fact: matches(fact, self._ignored)
             )
-            self._decided[ids] = len(found) > 1
+            self._decided[ids] = len(segments) > 1
         return self._decided[ids]
 
     def _load_tails(self, runs: Sequence[StoredRun], wanted: Flags) -> None:
@@ -588,7 +590,10 @@ class _Levels:
         newest = [(self._keys[one], points[one]) for one in self._chosen]
         lost = lost_values(newest, self._file.later_runs)
         return with_lost(
-            *(unresolved(found, value_times(newest)) for found in (self._file.without(), lost))
+            *(
+                unresolved(no_values, value_times(newest))
+                for no_values in (self._file.without(), lost)
+            )
         )
 
     def answers(self, false_alarms: float, without: Sequence[NoValue]) -> tuple[NewestSeries, ...]:
@@ -621,10 +626,10 @@ class _Levels:
             ],
             false_alarms,
         )
-        found = []
+        series = []
         for one, name, answer in zip(chosen, names, final, strict=True):
             since = 1 if answer.since is None else int(at.count[one]) - answer.since
-            found.append(
+            series.append(
                 NewestSeries(
                     key=keys[one],
                     name=name,
@@ -634,7 +639,7 @@ class _Levels:
                     runs_since=since,
                 )
             )
-        return tuple(found)
+        return tuple(series)
 
     @functools.cached_property
     def _newest_points(self) -> dict[int, HistoryPoint]:

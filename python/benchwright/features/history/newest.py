@@ -312,7 +312,9 @@ def _open_steps(looks: Sequence[NewestLook], false_alarms: float) -> list[OpenSt
         for look, some in zip(looks, found, strict=True)
     ]
     clear = benjamini_hochberg([1.0 if step is None else step.p for step in steps])
-    return [one if p <= false_alarms else None for one, p in zip(steps, clear, strict=True)]
+    return [
+        open_step if p <= false_alarms else None for open_step, p in zip(steps, clear, strict=True)
+    ]
 
 
 def _open_step(look: NewestLook, first: int, false_alarms: float) -> Iterator[OpenStep]:
@@ -345,7 +347,7 @@ def _worst(steps: Sequence[OpenStep], windows: int) -> OpenStep:
     """Return the larger of the open steps of two windows, or the one that is found. The last two
     levels alone may have less noise than the values before, and all of them hold more steps; two
     looks have twice the P-value."""
-    worst = max(steps, key=lambda one: abs(math.log(one.ratio.value)))
+    worst = max(steps, key=lambda open_step: abs(math.log(open_step.ratio.value)))
     p = min(1.0, windows * min(step.p for step in steps))
     return msgspec.structs.replace(worst, p=p)
 
@@ -422,8 +424,8 @@ def _answers(looks: Sequence[NewestLook]) -> list[NewestAnswer]:
 
 
 def _answer(look: NewestLook, compared: NewestComparison | None) -> NewestAnswer:
-    found = look.verdict
-    if found.state == "unclear":
+    level_verdict = look.verdict
+    if level_verdict.state == "unclear":
         last = look.values.size - look.doubtful
         which = "newest run" if last == 1 else f"last {last} runs"
         return _undecided(f"the {which} may differ")
@@ -431,9 +433,9 @@ def _answer(look: NewestLook, compared: NewestComparison | None) -> NewestAnswer
         return _undecided(f"{plural(look.runs, 'run')} so far")
     ratio = _ratio(compared)
     verdict, why = direction(look.newest, rises=ratio.value > 1), ""
-    if found.state == "same":
+    if level_verdict.state == "same":
         verdict, why = _no_step(ratio, compared)
-    elif look.values.size - found.level_start <= MIN_VALUES:
+    elif look.values.size - level_verdict.level_start <= MIN_VALUES:
         why = "so few runs may also be a disturbance that ends"
     return NewestAnswer(
         verdict=verdict,
@@ -541,19 +543,19 @@ def _adjusted(answers: Sequence[NewestAnswer], false_alarms: float) -> list[Newe
     if not answers:
         return []
     found = []
-    for one, p in zip(
+    for newest_answer, p in zip(
         answers, benjamini_hochberg([answer.p for answer in answers]).tolist(), strict=True
     ):
-        verdict, why = one.verdict, one.why
+        verdict, why = newest_answer.verdict, newest_answer.why
         # Without a P-value it is NaN, and not above.
         if verdict not in ("no difference", "undecided") and p > false_alarms:
-            assert one.ratio is not None
-            change = change_and_interval(one.ratio)
+            assert newest_answer.ratio is not None
+            change = change_and_interval(newest_answer.ratio)
             among = f" among {len(answers)} series" if len(answers) > 1 else ""
             above = f"above {percent_text(false_alarms, 2)}"
             why = f"the runs since its last step are {change}, but {p_text(p)}{among} is {above}"
             verdict = "undecided"
-        found.append(msgspec.structs.replace(one, p_adjusted=p, verdict=verdict, why=why))
+        found.append(msgspec.structs.replace(newest_answer, p_adjusted=p, verdict=verdict, why=why))
     return found
 
 
@@ -622,35 +624,35 @@ def hold_gate(
     if not answer.series:
         undecided.append("there is no series to judge")
     lost = [] if NO_VALUE in accepted_codes else answer.without
-    broken = [no_value_text(one) for one in lost if one.failed]
-    undecided += (no_value_text(one) for one in lost if not one.failed)
+    broken = [no_value_text(no_value) for no_value in lost if no_value.failed]
+    undecided += (no_value_text(no_value) for no_value in lost if not no_value.failed)
     # What is gone was not measured: its last value is not the newest run.
-    gone = gone_series(answer.without, (one.key for one in answer.series))
-    for one in answer.series:
-        if one.key in gone:
+    gone = gone_series(answer.without, (judged_series.key for judged_series in answer.series))
+    for series in answer.series:
+        if series.key in gone:
             continue
-        newest, ratio = one.newest, one.newest.ratio
-        codes = [c for c in one.newest_point.codes if c not in accepted_codes]
-        is_lower = one.newest_point.better == "lower"
+        newest, ratio = series.newest, series.newest.ratio
+        codes = [c for c in series.newest_point.codes if c not in accepted_codes]
+        is_lower = series.newest_point.better == "lower"
         if codes:
-            undecided.append(f"{one.name}: the newest run has {', '.join(codes)}")
+            undecided.append(f"{series.name}: the newest run has {', '.join(codes)}")
         elif (
             newest.open_step is not None
             and _worse_by(newest.open_step.ratio, is_lower=is_lower) > limit
         ):
-            failed.append(one.name)
-            steps.append(_step_text(one, newest.open_step))
+            failed.append(series.name)
+            steps.append(_step_text(series, newest.open_step))
         elif ratio is None:
-            undecided.append(f"{one.name}: {newest.why}")
+            undecided.append(f"{series.name}: {newest.why}")
         elif newest.is_worse:
             if _worse_by(ratio, is_lower=is_lower) > limit:
-                failed.append(one.name)
+                failed.append(series.name)
         elif newest.verdict == "undecided":
             if (ratio.high - 1 if is_lower else 1 - ratio.low) > limit:
-                undecided.append(f"{one.name}: {newest.why}")
+                undecided.append(f"{series.name}: {newest.why}")
         elif newest.verdict == "no difference" and 0 < limit < _reach(ratio):
             undecided.append(
-                f"{one.name}: one run is known to ±{percent_text(_reach(ratio), 2)} of its "
+                f"{series.name}: one run is known to ±{percent_text(_reach(ratio), 2)} of its "
                 "level: measure longer, or raise the limit"
             )
     return HistoryGate(

@@ -124,14 +124,19 @@ class GitNotes:
                 continue
             commits[first.run] = first.commit
             points = tuple(
-                (key, msgspec.structs.replace(one, study=PurePath(one.study).name))
-                for key, one in run.points
+                (
+                    key,
+                    msgspec.structs.replace(
+                        history_point, study=PurePath(history_point.study).name
+                    ),
+                )
+                for key, history_point in run.points
             )
             line = _RunLine(points, run.environment, run.machine)
             lines.setdefault(first.commit, []).append(_text(line))
-        for one in acceptances:
-            if one.run in commits:
-                lines[commits[one.run]].append(_text(_AcceptanceLine(one)))
+        for acceptance in acceptances:
+            if acceptance.run in commits:
+                lines[commits[acceptance.run]].append(_text(_AcceptanceLine(acceptance)))
         there = self._known(list(lines))
         notes = self._notes()
         changed = 0
@@ -231,8 +236,8 @@ class GitNotes:
             message = f"git {arguments[0]} did not end within {plural(_GIT_S, 'second')}"
             raise StudyError("git-failed", message) from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip() or "no message"
-            message = f"git {arguments[0]} failed: {said}"
+            text = done.stderr.decode(errors="replace").strip() or "no message"
+            message = f"git {arguments[0]} failed: {text}"
             hint = ""
             if arguments[0] in ("ls-remote", "fetch", "push"):
                 hint = "`git remote -v` lists the remotes; name one with --remote"
@@ -246,4 +251,4 @@ def _text(line: _Line) -> str:
 
 def _age(line: _RunLine) -> tuple[int, bytes]:
     """Return what is larger for a later state of a run: its trials."""
-    return sum(one.trials for _, one in line.points), msgspec.json.encode(line)
+    return sum(history_point.trials for _, history_point in line.points), msgspec.json.encode(line)

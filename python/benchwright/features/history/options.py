@@ -33,8 +33,8 @@ _DAYS_NS = {"d": 86_400 * 10**9, "w": 7 * 86_400 * 10**9, "h": 3_600 * 10**9}
 
 def parse_since(text: str) -> Since:
     """Return the moment of `2026-11-01`, `2026-11-01 12:30` (UTC), `30d`, `2w` or `12h`."""
-    if found := re.fullmatch(r"(\d{1,6})([dwh])", text, re.ASCII):
-        return Since(ago_ns=int(found[1]) * _DAYS_NS[found[2]])
+    if match := re.fullmatch(r"(\d{1,6})([dwh])", text, re.ASCII):
+        return Since(ago_ns=int(match[1]) * _DAYS_NS[match[2]])
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

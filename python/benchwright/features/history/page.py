@@ -152,10 +152,14 @@ def history_page(answer: HistoryAnswer) -> ReportDocument:
 def history_part(answer: HistoryAnswer) -> ReportPart:
     """Return the report of a history."""
     series = answer.series
-    named = [(one.name, finding) for one in series for finding in one.findings]
-    starts = [p.started_ns for one in series for p in one.series.points]
+    named = [
+        (series_answer.name, finding)
+        for series_answer in series
+        for finding in series_answer.findings
+    ]
+    starts = [p.started_ns for series_answer in series for p in series_answer.series.points]
     days = [moment_text(moment)[:10] for moment in sorted(starts)]
-    runs = len({p.run for one in series for p in one.series.points})
+    runs = len({p.run for series_answer in series for p in series_answer.series.points})
     return ReportPart(
         id=_PART,
         title=f"History of {plural(runs, 'run')}",
@@ -182,7 +186,9 @@ def history_part(answer: HistoryAnswer) -> ReportPart:
             Section(
                 id=f"{_PART}-runs",
                 title="Runs",
-                blocks=tuple(_series_group(at, one) for at, one in enumerate(series, 1)),
+                blocks=tuple(
+                    _series_group(at, series_answer) for at, series_answer in enumerate(series, 1)
+                ),
             ),
             Section(
                 id=f"{_PART}-data",
@@ -205,21 +211,21 @@ def history_part(answer: HistoryAnswer) -> ReportPart:
 
 
 def _tone(answer: HistoryAnswer) -> Tone:
-    tones = [TONES[one.newest.verdict] for one in answer.series]
+    tones = [TONES[series_answer.newest.verdict] for series_answer in answer.series]
     if answer.without or not tones:
         tones.append("doubtful")
-    if any(one.open_steps for one in answer.series):
+    if any(series_answer.open_steps for series_answer in answer.series):
         tones.append("bad")
     return next(tone for tone in ("bad", "doubtful", "good") if tone in tones)
 
 
 def _status(answer: HistoryAnswer) -> str:
     series = answer.series
-    if any(one.failed for one in answer.without):
+    if any(no_value.failed for no_value in answer.without):
         return "failed"
-    if any(one.newest.is_worse for one in series):
+    if any(series_answer.newest.is_worse for series_answer in series):
         return "worse"
-    if any(one.open_steps for one in series):
+    if any(series_answer.open_steps for series_answer in series):
         return "step not accepted"
     return "no worse" if _tone(answer) == "good" else "undecided"
 

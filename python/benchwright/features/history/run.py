@@ -77,10 +77,10 @@ def show(arguments: argparse.Namespace) -> int:
     request = request_from(HistoryOptions, arguments)
     reader = OptionReader(request)
     limit = reader.value("gate")
-    asked = _asked(reader)
+    question = _asked(reader)
     if request.html is not None:
         check_output(request.html, "--html", request.paths)
-    answer, problems = _answer(request.paths, asked)
+    answer, problems = _answer(request.paths, question)
     gate = None
     if limit is not None:
         unread = answer.history.unread
@@ -154,8 +154,8 @@ def _refuse_unknown(history: RunHistory, asked: HistoryQuestion) -> None:
     """Raise InputError for a test or a metric of which there is no series."""
     wrong: list[Diagnostic] = []
     for option, given, known in (
-        ("--test", asked.tests, {one.key.test for one in history.series}),
-        ("--metric", asked.metrics, {one.key.metric for one in history.series}),
+        ("--test", asked.tests, {series.key.test for series in history.series}),
+        ("--metric", asked.metrics, {series.key.metric for series in history.series}),
     ):
         if given:
             there = ", ".join(sorted(known)) or "none"
@@ -295,7 +295,7 @@ def _added_lines(document: HistoryAddDocument) -> list[str]:
 def accept(arguments: argparse.Namespace) -> int:
     """Run `bw history accept`; return the exit code. Raises InputError, StudyError."""
     request = request_from(AcceptOptions, arguments)
-    asked = _asked(OptionReader(request))
+    question = _asked(OptionReader(request))
     reason = (request.reason or "").strip()
     if not reason:
         raise argument_error("--reason", "", "an acceptance has a reason", "add --reason TEXT")
@@ -308,8 +308,8 @@ def accept(arguments: argparse.Namespace) -> int:
     whole = read.history()
     metrics = tuple({one.key.metric for one in whole.series})
     answers = [
-        *history_answer(whole, asked).series,
-        *history_answer(whole, msgspec.structs.replace(asked, metrics=metrics)).series,
+        *history_answer(whole, question).series,
+        *history_answer(whole, msgspec.structs.replace(question, metrics=metrics)).series,
     ]
     series = _named_series(request.step, name, answers)
     place, step = _named_step(request.step, which, series)
@@ -355,7 +355,7 @@ def _named_series(text: str, name: str, answers: Sequence[SeriesAnswer]) -> Seri
             return next(iter(found.values()))
         if found:
             break
-    known = ", ".join(sorted({one.name for one in found.values() or answers}))
+    known = ", ".join(sorted({series_answer.name for series_answer in found.values() or answers}))
     what = "several series are" if found else "no series is"
     hint = f"write SERIES/STEP with one of: {known}"
     raise argument_error("SERIES/STEP", text, f"{what} named {name!r}", hint)
@@ -401,12 +401,12 @@ def feed(arguments: argparse.Namespace) -> int:
     if request.atom is None and request.json_feed is None:
         message = "no feed is requested"
         raise argument_error("--atom", "", message, "add --atom FILE or --json-feed FILE")
-    asked = _asked(OptionReader(request))
+    question = _asked(OptionReader(request))
     outputs = (("--atom", request.atom, atom_feed), ("--json-feed", request.json_feed, json_feed))
     for option, path, _ in outputs:
         if path is not None:
             check_output(path, option, request.paths)
-    answer, problems = _answer(request.paths, asked)
+    answer, problems = _answer(request.paths, question)
     changes = feed_entries(answer)
     for _, path, render in outputs:
         if path is not None:
@@ -454,14 +454,14 @@ def pull(arguments: argparse.Namespace) -> int:
     file, notes = _notes(request)
     remote = request.remote or "origin"
     is_there = notes.fetch(remote)
-    found = notes.read()
+    read = notes.read()
     with HistoryFile.open_to_write(file) as stored:
-        added = stored.add(found.runs)
-        for acceptance in found.acceptances:
+        added = stored.add(read.runs)
+        for acceptance in read.acceptances:
             stored.accept(acceptance)
     skipped = [f"{remote} has no {notes.ref}"] if not is_there else []
-    if found.unreadable:
-        lines = plural(found.unreadable, "line")
+    if read.unreadable:
+        lines = plural(read.unreadable, "line")
         skipped.append(f"{lines} of notes are not of this bw: not read")
     _write_added(file, added, skipped, json=request.json)
     return 0

@@ -122,9 +122,9 @@ def _later_runs(series: Sequence[Series], runs: Sequence[RunKeys]) -> LaterRuns:
         one.newest.run for one in series if not one.newest.session and one.newest.started_ns < end
     }
     keys_of: dict[str, set[SeriesKey]] = {name: set() for name in last}
-    for one in runs:
-        if one.run in last:
-            keys_of[one.run].update(one.keys)
+    for keys in runs:
+        if keys.run in last:
+            keys_of[keys.run].update(keys.keys)
 
     @functools.cache
     def found(run: str, started_ns: int) -> Sequence[tuple[int, str, str]]:
@@ -448,12 +448,15 @@ class HistoryFile:
         """Store what has no value, also what another file says, unless that of a newer run is
         stored."""
         self._database.execute(_NO_VALUE)
-        for one in found:
+        for no_value in found:
             self._database.execute(
                 "INSERT INTO no_value VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                 "run = excluded.run, started_ns = excluded.started_ns, record = excluded.record "
                 "WHERE excluded.started_ns >= started_ns",
-                (*(one.test, one.metric, one.run, one.started_ns), msgspec.json.encode(one)),
+                (
+                    *(no_value.test, no_value.metric, no_value.run, no_value.started_ns),
+                    msgspec.json.encode(no_value),
+                ),
             )
 
     def _insert(self, run: Run, digest: bytes, place: int | None) -> None:
@@ -595,21 +598,24 @@ class HistoryFile:
         """Return runs with their points of some series, None for all, without those that have none."""
         keys, measured, environments = self.keys(), self.measured(), self.environments()
         words = dict(self._database.execute("SELECT id, words FROM machine").fetchall())
-        found = []
+        runs = []
         for run, some in chosen:
             points = tuple(
-                (keys[one.series], history_point(run, one, measured[one.measured]))
-                for one in (self.points(run.id, some) if some or some is None else ())
+                (
+                    keys[stored_point.series],
+                    history_point(run, stored_point, measured[stored_point.measured]),
+                )
+                for stored_point in (self.points(run.id, some) if some or some is None else ())
             )
             if points:
-                found.append(
+                runs.append(
                     Run(
                         points=points,
                         environment=environments.get(run.environment),
                         machine=words[points[0][0].machine],
                     )
                 )
-        return found
+        return runs
 
     def _series_of_runs(self) -> Iterator[tuple[StoredRun, tuple[int, ...]]]:
         """Yield the runs in the order of their starts, with the ids of their series."""
@@ -643,7 +649,7 @@ class HistoryFile:
         rows = self._database.execute(
             "SELECT test, metric, max(started_ns) FROM run JOIN point ON point.run = run.id "
             "JOIN series ON series.id = point.series WHERE started_ns >= ? GROUP BY test, metric",
-            (min(one.started_ns for one in found),),
+            (min(no_value.started_ns for no_value in found),),
         )
         return unresolved(found, rows)
 

@@ -88,7 +88,11 @@ def _some(texts: Iterable[str], most: int) -> list[str]:
 
 
 def _open_steps(answer: HistoryAnswer, most: int) -> Iterator[str]:
-    found = [(one, step) for one in answer.series for step in one.open_steps]
+    found = [
+        (series_answer, step)
+        for series_answer in answer.series
+        for step in series_answer.open_steps
+    ]
     if not found:
         return
     found.sort(key=lambda pair: -pair[0].series.points[pair[1].index].started_ns)
@@ -98,13 +102,13 @@ def _open_steps(answer: HistoryAnswer, most: int) -> Iterator[str]:
             filter(
                 None,
                 (
-                    one_line(one.name) if several else "",
-                    step_words(one, step),
-                    f"at {run_at(one.series.points, step.index, brief_run_text)}",
+                    one_line(series_answer.name) if several else "",
+                    step_words(series_answer, step),
+                    f"at {run_at(series_answer.series.points, step.index, brief_run_text)}",
                 ),
             )
         )
-        for one, step in found[:most]
+        for series_answer, step in found[:most]
     ]
     if len(found) > most:
         texts.append(more_text(len(found) - most))
@@ -119,7 +123,9 @@ def _newest(series: Sequence[JudgedSeries], most: int) -> Iterator[str]:
     if len(series) == 1:
         yield sentence(series[0])
         return
-    shown = [one for one in series if one.newest.verdict != "no difference"]
+    shown = [
+        judged_series for judged_series in series if judged_series.newest.verdict != "no difference"
+    ]
     if len(shown) <= most:
         yield from map(sentence, shown)
     yield summary(series)
@@ -131,13 +137,13 @@ def newest_lines(series: Sequence[JudgedSeries], width: int) -> list[str]:
     if not series:
         return ["no series"]
     shown = [
-        one
+        judged_series
         for undecided in (False, True)
-        for one in series
-        if one.newest.verdict != "no difference"
-        and (one.newest.verdict == "undecided") == undecided
+        for judged_series in series
+        if judged_series.newest.verdict != "no difference"
+        and (judged_series.newest.verdict == "undecided") == undecided
     ]
-    texts = [sentence(one) for one in shown[:_MOST_SENTENCES]]
+    texts = [sentence(judged_series) for judged_series in shown[:_MOST_SENTENCES]]
     if len(shown) > _MOST_SENTENCES:
         texts.append(f"{more_text(len(shown) - _MOST_SENTENCES)}: --json has all")
     if len(series) > 1 or not shown:
@@ -147,7 +153,7 @@ def newest_lines(series: Sequence[JudgedSeries], width: int) -> list[str]:
 
 def summary(series: Sequence[JudgedSeries]) -> str:
     """Return how many series differ: `4 series: 1 is slower and 3 have no difference`."""
-    counts = Counter(one.newest.verdict for one in series)
+    counts = Counter(judged_series.newest.verdict for judged_series in series)
     parts = []
     for verdict in ("slower", "worse", "faster", "better", "undecided"):
         if count := counts[verdict]:
@@ -210,7 +216,9 @@ def series_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
         (
             (
                 Column("Series"),
-                lambda key, one: Words(visible(one.name), link=key.replace(".", "-")),
+                lambda key, series_answer: Words(
+                    visible(series_answer.name), link=key.replace(".", "-")
+                ),
             ),
             (
                 Column("Level", numeric=True, interval_rank=3),
@@ -242,7 +250,7 @@ def series_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
 
 def steps_table(series: Sequence[SeriesAnswer], part: str = "") -> TableBlock:
     """Return a row for each step, the newest first; `part` begins the ids."""
-    found = [(one, step) for one in series for step in one.steps]
+    found = [(series_answer, step) for series_answer in series for step in series_answer.steps]
     found.sort(key=lambda pair: -pair[0].series.points[pair[1].index].started_ns)
 
     def tone(step: StepAnswer) -> Tone:
@@ -284,7 +292,11 @@ def _step_lines(answer: HistoryAnswer, width: int) -> Iterator[str]:
 
 
 def _findings(answer: HistoryAnswer, width: int, paint: Paint, *, verbose: bool) -> Iterator[str]:
-    named = [(one.name, finding) for one in answer.series for finding in one.findings]
+    named = [
+        (series_answer.name, finding)
+        for series_answer in answer.series
+        for finding in series_answer.findings
+    ]
     if verbose:
         yield from finding_paragraphs(named, width, paint)
         return
@@ -304,9 +316,9 @@ def _notes(answer: HistoryAnswer, width: int) -> Iterator[str]:
         for one in answer.series
         if one.undecided_from is not None and one.newest.verdict != "undecided"
     ]
-    for one, place in doubtful[:_MOST_SENTENCES]:
-        first = run_at(one.series.points, place, brief_run_text)
-        text = f"{one.name}: the runs since {first} may have a new level, or are chance"
+    for series_answer, place in doubtful[:_MOST_SENTENCES]:
+        first = run_at(series_answer.series.points, place, brief_run_text)
+        text = f"{series_answer.name}: the runs since {first} may have a new level, or are chance"
         yield from wrapped(text, width)
     if len(doubtful) > _MOST_SENTENCES:
         more = plural(len(doubtful) - _MOST_SENTENCES, "more series")

@@ -238,7 +238,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return next((part.study for part in self._parts()), "")
 
     def _parts(self) -> Iterator[HistoryPoint | NoValue]:
-        return itertools.chain((one for _, one in self.points), self.without)
+        return itertools.chain((history_point for _, history_point in self.points), self.without)
 
 
 class RunKeys(msgspec.Struct, frozen=True):
@@ -276,7 +276,7 @@ def keys_of_run(run: Run) -> RunKeys:
 
 def value_times(points: Iterable[tuple[SeriesKey, HistoryPoint]]) -> Iterator[tuple[str, str, int]]:
     """Yield the test, the metric and the start of points."""
-    return ((key.test, key.metric, one.started_ns) for key, one in points)
+    return ((key.test, key.metric, history_point.started_ns) for key, history_point in points)
 
 
 def unresolved(
@@ -286,8 +286,8 @@ def unresolved(
     metrics; of the sessions without a value of the same the newest. `values` are tests, metrics and
     starts of what has one."""
     last: dict[tuple[str, str], NoValue] = {}
-    for one in sorted(found, key=lambda one: one.started_ns):
-        last[one.test, one.metric] = one
+    for no_value in sorted(found, key=lambda one: one.started_ns):
+        last[no_value.test, no_value.metric] = no_value
     if not last:
         return ()
     newest: dict[tuple[str, str], int] = {}
@@ -327,7 +327,7 @@ def lost_values(
             ago = plural(len(later), "run")
             last = f"the last one is of {run_text(point)}, {ago} ago"
             started_ns, run, study = later[-1]
-            found = NoValue(
+            no_value = NoValue(
                 run=run,
                 study=study,
                 session=0,
@@ -337,7 +337,7 @@ def lost_values(
                 failed=False,
                 why=last,
             )
-            gone.append((key, found))
+            gone.append((key, no_value))
     lost = {key for key, _ in gone}
     kept = {key.test for key, _ in every if key not in lost}
     return [
@@ -349,13 +349,13 @@ def with_lost(without: Iterable[NoValue], lost: Iterable[NoValue]) -> tuple[NoVa
     """Return what has no value, and of what is gone that which is not among it, in order of tests
     and metrics."""
     found = {(one.test, one.metric): one for one in without}
-    for one in lost:
-        if (one.test, "") not in found:
-            found.setdefault((one.test, one.metric), one)
+    for no_value in lost:
+        if (no_value.test, "") not in found:
+            found.setdefault((no_value.test, no_value.metric), no_value)
     return tuple(one for _, one in sorted(found.items()))
 
 
 def gone_series(without: Iterable[NoValue], keys: Iterable[SeriesKey]) -> set[SeriesKey]:
     """Return the series of other tools' files that have no value in a newer run."""
-    names = {(one.test, one.metric) for one in without if not one.session}
+    names = {(no_value.test, no_value.metric) for no_value in without if not no_value.session}
     return {key for key in keys if {(key.test, key.metric), (key.test, "")} & names}

@@ -79,8 +79,8 @@ def load(
 def _stored_load(document: RunDocument) -> LoadDocument:
     """Return the load of a session that has one trial. Raises BenchError if the trial has none."""
     path = Path(document.study)
-    found = stored_load(path, document.session)
-    if found is not None:
-        return found.document
+    trial_load = stored_load(path, document.session)
+    if trial_load is not None:
+        return trial_load.document
     hint = f"bw show {path}@{document.session}"
     raise BenchError("no-document", f"the load failed: {document.detail}", hint)

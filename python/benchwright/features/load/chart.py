@@ -121,28 +121,28 @@ def quantities_panel(load: NamedLoad) -> Panel:
     """Return issue error, service and response time of all operations by percentile: what the
     generator added, what the server needed, and what a user waits. The response ends where the
     percentile is of an operation without one."""
-    found = []
+    curves = []
     failed, _ = load.result.missing("all")
     for what, name in _QUANTITIES:
         histogram = _histogram(getattr(load.result.all, name))
         missing = failed if name == "response_ns" else 0
         curve = None if histogram is None else tail_curve(what, histogram, missing)
         if curve is not None:
-            found.append(curve)
-    most = max((curve.x[-1] for curve in found), default=0)
+            curves.append(curve)
+    most = max((curve.x[-1] for curve in curves), default=0)
     return Panel(
         title="Issue error, service and response by percentile",
         x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
         y=PanelAxis("time", AxisUnit.TIME, log=True),
-        curves=_coloured(found, 1),
-        missing="" if found else "no operation was completed",
+        curves=_coloured(curves, 1),
+        missing="" if curves else "no operation was completed",
     )
 
 
 def stream_times_panel(load: NamedLoad) -> Panel:
     """Return the times of streams by percentile; each ends where the percentile is of a stream
     without one."""
-    found = []
+    curves = []
     for name in ("first", "largest_gap", "gap", "tpot") if load.result.streams else ():
         assert load.result.streams is not None, "they are shown"
         histogram = _histogram(load.result.streams.times(name))
@@ -150,14 +150,14 @@ def stream_times_panel(load: NamedLoad) -> Panel:
         title = name.replace("_", " ")
         curve = None if histogram is None else tail_curve(title, histogram, missing)
         if curve is not None:
-            found.append(curve)
-    most = max((curve.x[-1] for curve in found), default=0)
+            curves.append(curve)
+    most = max((curve.x[-1] for curve in curves), default=0)
     return Panel(
         title="Times of streams by percentile",
         x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
         y=PanelAxis("time", AxisUnit.TIME, log=True),
-        curves=_coloured(found, 1),
-        missing="" if found else "no stream succeeded",
+        curves=_coloured(curves, 1),
+        missing="" if curves else "no stream succeeded",
     )
 
 
@@ -212,13 +212,15 @@ def timeline_panel(streams: StreamResult) -> Panel:
         "events": ([], []),
         "failed": ([], []),
     }
-    for row, one in enumerate(order, 1):
-        ends = {"failed": (one.intended_ns, one.end_ns)}
-        if one.result >= 0:
-            first_ns = one.end_ns if one.first_ns is None else one.first_ns
+    for row, stream_times in enumerate(order, 1):
+        ends = {"failed": (stream_times.intended_ns, stream_times.end_ns)}
+        if stream_times.result >= 0:
+            first_ns = (
+                stream_times.end_ns if stream_times.first_ns is None else stream_times.first_ns
+            )
             ends = {
-                "until its first event": (one.intended_ns, first_ns),
-                "events": (first_ns, one.end_ns),
+                "until its first event": (stream_times.intended_ns, first_ns),
+                "events": (first_ns, stream_times.end_ns),
             }
         for name, (begin_ns, end_ns) in ends.items():
             x, y = parts[name]
@@ -259,7 +261,9 @@ def course_panel(load: NamedLoad) -> Panel:
 def rate_panel(loads: Sequence[NamedLoad]) -> Panel:
     """Return the completed and the intended operations per second in each interval; also those that
     failed, if any did."""
-    failed = any(one.errors for load in loads for one in load.result.intervals)
+    failed = any(
+        interval_result.errors for load in loads for interval_result in load.result.intervals
+    )
     curves = [
         curve
         for what in ("intended", "completed", *(("errors",) if failed else ()))
@@ -326,7 +330,9 @@ def _coloured(curves: Sequence[PanelCurve], loads: int) -> tuple[PanelCurve, ...
         else changed(curve, colour=at % loads, dash=at // loads)
         for at, curve in enumerate(curves)
     )
-    return tuple(one for one in coloured if any(y is not None for y in one.y))
+    return tuple(
+        panel_curve for panel_curve in coloured if any(y is not None for y in panel_curve.y)
+    )
 
 
 def _per_s(what: str, interval: IntervalResult) -> float:

@@ -179,12 +179,12 @@ def stored_load(place: Path, session: int | None = None) -> TrialLoad | None:
     """
     with contextlib.closing(Study.open_to_read(place)) as study:
         number = study.next_session() - 1 if session is None else session
-        found = [
+        loads = [
             load_of(study.path, number, test.plan.name, trial)
             for test in tests_of(study, number)
             for trial in test.trials or test.void_trials[-1:]
         ]
-    return next((one for one in found if one is not None), None)
+    return next((load for load in loads if load is not None), None)
 
 
 def load_document(

@@ -169,14 +169,14 @@ def _diagnostics_of(fault: EngineFault, places: InputPositions) -> list[Diagnost
     problems = fault.problems
     if not problems and fault.field is not None:
         problems = (EngineProblem(fault.field, fault.message),)
-    found = []
+    mistakes = []
     for problem in problems:
         where = position_of(places, problem.field, problem.message)
         if where is None:
             return []
         message = problem.message.replace(*_field_names(problem.field))
-        found.append(diagnostic(where, fault.code, message, fault.remedy))
-    return found
+        mistakes.append(diagnostic(where, fault.code, message, fault.remedy))
+    return mistakes
 
 
 def _field_names(field: str) -> tuple[str, str]:
@@ -407,8 +407,8 @@ def encoded(request: msgspec.Struct) -> bytes:
 def _with_own_values(target: TargetT) -> TargetT:
     if isinstance(target, SeveralTarget):
         each = (
-            msgspec.structs.replace(one, target=_with_own_values(one.target))
-            for one in target.targets
+            msgspec.structs.replace(named_target, target=_with_own_values(named_target.target))
+            for named_target in target.targets
         )
         return msgspec.structs.replace(target, targets=tuple(each))
     values: dict[str, Value] = getattr(target, "values", {})
@@ -538,15 +538,15 @@ def load_metrics(result: EngineResult) -> dict[str, float]:
     found = {name: getattr(result, field) for name, field in _RATES.items()}
     found |= {name: getattr(result.counts, name) for name in _COUNTS}
     found["lateness_ns_p99"] = result.lateness_ns.p99
-    for kind, one in sorted(result.kinds.items()):
+    for kind, kind_result in sorted(result.kinds.items()):
         prefix = "" if kind == "all" else f"{kind}_"
-        rate, byte_rate = result.rates_of(one)
+        rate, byte_rate = result.rates_of(kind_result)
         if kind != "all":
             found[f"{prefix}rate_per_s"] = rate
         found[f"{prefix}bytes_per_s"] = byte_rate
         for field, names in (_ALL if kind == "all" else _EACH).items():
             is_response = field == "response_ns"
-            times = response_times(result, kind) if is_response else getattr(one, field)
+            times = response_times(result, kind) if is_response else getattr(kind_result, field)
             found |= _named(f"{prefix}{field}", times, names)
     found |= stream_metrics(result)
     return {name: float(v) for name, v in found.items() if v is not None}

@@ -420,8 +420,8 @@ def with_users(filaments: Sequence[w.FilamentPlan], users: int) -> tuple[w.Filam
         ends.append(round(users * share / sum(shares)) - given)
         given += ends[-1]
     return tuple(
-        msgspec.structs.replace(one, users=number, rate=None, arrival=None, count=None)
-        for one, number in zip(on_files, ends, strict=True)
+        msgspec.structs.replace(files, users=number, rate=None, arrival=None, count=None)
+        for files, number in zip(on_files, ends, strict=True)
         if number
     )
 

@@ -188,19 +188,19 @@ def _steps(table: TomlTable, key: str) -> tuple[w.ChainStep, ...] | None:
     """Return the steps of a chain: words, or tables with `do`; the first one chooses its object."""
     if not table.has(key, list):
         return None
-    found: list[w.ChainStep | None] = []
+    chain_steps: list[w.ChainStep | None] = []
     for index, one in enumerate(table.values[key]):
         if isinstance(one, dict):
-            found.append(read_form(table.inner(one, key, index), _STEP))
+            chain_steps.append(read_form(table.inner(one, key, index), _STEP))
         else:
             word = table.scalar_of(one, _word, key, index)
-            found.append(None if word is None else _step(word))
-    if not found:
+            chain_steps.append(None if word is None else _step(word))
+    if not chain_steps:
         table.refuse(table.at(key), f"{key} is empty")
         return None
-    if None in found:
+    if None in chain_steps:
         return None
-    first, *others = (step for step in found if step is not None)
+    first, *others = (step for step in chain_steps if step is not None)
     return msgspec.structs.replace(first, object="choose"), *others
 
 
@@ -318,15 +318,15 @@ def files_filament(file_size: w.Distribution | None) -> Callable[..., w.Files]:
         given += chain
         if not given:
             raise ValueError("a filament of type files needs operations or a chain")
-        shares = [Fraction(one.weight, w.MICRO) for one in given]
+        shares = [Fraction(weighted_chain.weight, w.MICRO) for weighted_chain in given]
         if weights == "operations":
             shares = [
-                share / operations_of(one.steps, piece_bytes, file_size)
-                for share, one in zip(shares, given, strict=True)
+                share / operations_of(weighted_chain.steps, piece_bytes, file_size)
+                for share, weighted_chain in zip(shares, given, strict=True)
             ]
         chains = tuple(
-            w.Chain(one.name, weight, one.steps)
-            for one, weight in zip(given, whole_weights(shares), strict=True)
+            w.Chain(weighted_chain.name, weight, weighted_chain.steps)
+            for weighted_chain, weight in zip(given, whole_weights(shares), strict=True)
         )
         filament = w.Files(piece_bytes=piece_bytes, chains=chains, **said)
         if rate is None:

@@ -85,9 +85,9 @@ def doubts_of_trial(
             for file_set_finding in file_set_findings(result.file_set, "", FALSE_ALARMS_OF_A_TRIAL)
         ]
     codes += [host_finding.code for host_finding in host_findings(result, loop, "")]
-    codes += [one.code for one in _restarted(result, "")]
+    codes += [finding.code for finding in _restarted(result, "")]
     if result.streams is not None:
-        codes += [one.code for one in reader_late(result.streams, "")]
+        codes += [finding.code for finding in reader_late(result.streams, "")]
     return tuple(dict.fromkeys(codes))
 
 
@@ -122,7 +122,7 @@ def load_findings(
         found += _trace_in_load(trace, asked, subject)
     if result.streams is not None:
         found += stream_findings(result.streams, subject, asked_tokens)
-    return tuple(sorted(found, key=lambda one: order.index(one.severity)))
+    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 
 def _load_findings(
@@ -435,8 +435,8 @@ def _failed(result: EngineResult, subject: str) -> Iterator[Finding]:
         kinds = kinds or [("all", result.all)]
         names = [
             (number, name + (f" of {kind}" if len(kinds) > 1 else ""))
-            for kind, one in kinds
-            for name, number in sorted(one.errors.items())
+            for kind, kind_result in kinds
+            for name, number in sorted(kind_result.errors.items())
         ]
         number, error = names[0] if len(names) == 1 else (None, None)
         listed = ", ".join(f"{number:,} x {name}" for number, name in names)

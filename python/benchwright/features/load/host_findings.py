@@ -132,11 +132,11 @@ def _clocks(result: EngineResult, hosts: list[HostResult], subject: str) -> Iter
         if abs(skew_ns) - host.clock.bound_ns > limit_ns
     ]
     if late:
-        size_ns, skew_ns, when, one = max(late, key=lambda found: found[0])
+        size_ns, skew_ns, when, host_result = max(late, key=lambda found: found[0])
         word = "late" if skew_ns > 0 else "early"
-        drift = one.clock.drift_ppm if one.clock is not None else None
+        drift = host_result.clock.drift_ppm if host_result.clock is not None else None
         shown = states(
-            host=one.host,
+            host=host_result.host,
             skew=Figure(size_ns / 1e9, "s"),
             way=word,
             when=when,
@@ -164,7 +164,7 @@ def _different(hosts: list[HostResult], subject: str) -> Iterator[Finding]:
         while (found := _one_different(left, title, field)) is not None:
             host, reason = found
             reasons.setdefault(host.host, []).append(reason)
-            left = [one for one in left if one is not host]
+            left = [host_result for host_result in left if host_result is not host]
             if len(left) < 2:
                 break
     for name, texts in reasons.items():

@@ -51,26 +51,26 @@ def why_not_hosts(filament: object) -> str | None:
 def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnostic]:
     """Return why several hosts cannot issue a load, each reason at its place."""
     target = places.get("target", Where("--target"))
-    found = [
+    mistakes = [
         diagnostic(target, "bad-argument", message, hint)
         for message, hint in target_mistakes(request.target)
     ]
     for place, filament in enumerate(request.workload.filaments):
         if (why := why_not_hosts(filament)) is not None:
             where = places.get(filament_field(place), Where("--hosts"))
-            found.append(
+            mistakes.append(
                 diagnostic(where, "bad-argument", why, "leave out hosts: one machine can issue it")
             )
-    return found
+    return mistakes
 
 
 def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
     """Return why hosts cannot load a target together, and what to do."""
     if isinstance(target, SeveralTarget):
         return [
-            (f"target {one.name}: {message}", hint)
-            for one in target.targets
-            for message, hint in target_mistakes(one.target)
+            (f"target {named_target.name}: {message}", hint)
+            for named_target in target.targets
+            for message, hint in target_mistakes(named_target.target)
         ]
     if not isinstance(target, ServerTarget | NullTarget):
         message = f"a {kind_of(target)} target is not one server that all hosts reach"
@@ -143,7 +143,10 @@ def _each(target: LoadTarget, change: Callable[[OneTarget], OneTarget]) -> LoadT
     if not isinstance(target, SeveralTarget):
         return change(target)
     return SeveralTarget(
-        tuple(msgspec.structs.replace(one, target=change(one.target)) for one in target.targets)
+        tuple(
+            msgspec.structs.replace(named_target, target=change(named_target.target))
+            for named_target in target.targets
+        )
     )
 
 

@@ -220,8 +220,8 @@ class _Host:
     def clock_offset(self) -> ClockOffset:
         """Measure the offset of its clock: by packets, or where none pass, through the connection.
         Raises BenchError."""
-        if (found := self._by_packets()) is not None:
-            return found
+        if (offset := self._by_packets()) is not None:
+            return offset
         end_s = time.monotonic() + self.bench.connection.settings.timeout_s
         trips = [self.by_line()]
         while len(trips) < _ROUND_TRIPS and time.monotonic() < end_s:
@@ -236,18 +236,18 @@ class _Host:
             address=self._address, port=self._port, token=self._token, round_trips=_ROUND_TRIPS
         )
         try:
-            found = ask_engine(request, _ClockProbe).result
+            probe = ask_engine(request, _ClockProbe).result
         except OperatingError:
             # No way to the address, or one with a zone that is no address to the engine.
             return None
-        if found.round_trips < _FEWEST_ROUND_TRIPS:
+        if probe.round_trips < _FEWEST_ROUND_TRIPS:
             return None
-        assert found.offset_ns is not None and found.delay_ns is not None  # noqa: PT018
+        assert probe.offset_ns is not None and probe.delay_ns is not None  # noqa: PT018
         return ClockOffset(
-            offset_ns=found.offset_ns,
-            bound_ns=(found.delay_ns + 1) // 2,
-            at_ns=found.at_ns or 0,
-            round_trips=found.round_trips,
+            offset_ns=probe.offset_ns,
+            bound_ns=(probe.delay_ns + 1) // 2,
+            at_ns=probe.at_ns or 0,
+            round_trips=probe.round_trips,
             method="udp",
         )
 
@@ -284,8 +284,8 @@ class _EngineThere(Conversation):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_TICK_S)
         if connection.is_cut(self.process.returncode):
-            said = connection.last_words
-            message = "the connection was lost" + (said and f": {said}")
+            text = connection.last_words
+            message = "the connection was lost" + (text and f": {text}")
         else:
             message = "the engine ended without a result"
         return HostError("host-lost", self.host.name, f"{self.host.name}: {message}")
@@ -443,7 +443,7 @@ class LoadHosts:
         lead_ns = _LEAD_NS + 10 * max(returned - sent for sent, *_, returned in lines)
         zero_ns = time.monotonic_ns() + lead_ns
         started_ns = time.time_ns() + lead_ns
-        engines.start([zero_ns + one.offset_ns for one in before])
+        engines.start([zero_ns + clock_offset.offset_ns for clock_offset in before])
         engines.collect(_end_ns(request, zero_ns), zero_ns, show)
         answers = [one.load_answer for one in engines.each if one.load_answer is not None]
         if not answers:

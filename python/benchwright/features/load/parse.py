@@ -881,7 +881,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 def each_of(target: LoadTarget) -> Iterator[OneTarget]:
     """Yield a target, or each of several."""
     if isinstance(target, SeveralTarget):
-        yield from (one.target for one in target.targets)
+        yield from (named_target.target for named_target in target.targets)
     else:
         yield target
 
@@ -899,7 +899,9 @@ def tls_of(target: LoadTarget) -> Tls | None:
 def options_of(target: LoadTarget) -> tuple[str, ...]:
     """Return the names of the options that a target accepts, or one of several targets."""
     if isinstance(target, SeveralTarget):
-        every = (name for one in target.targets for name in options_of(one.target))
+        every = (
+            name for named_target in target.targets for name in options_of(named_target.target)
+        )
         return tuple(dict.fromkeys(every))
     fields = target.__struct_fields__
     if isinstance(target, PostgresTarget):
@@ -940,8 +942,10 @@ def with_own_options(target: AnyTarget, options: dict[str, Any]) -> AnyTarget:
     with its own."""
     if isinstance(target, SeveralTarget):
         each = tuple(
-            msgspec.structs.replace(one, target=with_own_options(one.target, options))
-            for one in target.targets
+            msgspec.structs.replace(
+                named_target, target=with_own_options(named_target.target, options)
+            )
+            for named_target in target.targets
         )
         return msgspec.structs.replace(target, targets=each)
     own = options_of(target)
@@ -1035,7 +1039,10 @@ def target_text(target: LoadTarget) -> str:
             port = "" if target.port is None else f":{target.port}"
             return f"nfs://{_in_url(target.host)}{port}{target.export}"
         case SeveralTarget():
-            return ", ".join(f"{one.name} ({target_text(one.target)})" for one in target.targets)
+            return ", ".join(
+                f"{named_target.name} ({target_text(named_target.target)})"
+                for named_target in target.targets
+            )
 
 
 def _postgres_text(target: PostgresTarget) -> str:

@@ -245,8 +245,11 @@ def _with_requests(description: WorkloadFile, target: r.LoadTarget) -> r.LoadTar
     if isinstance(target, r.SeveralTarget):
         return r.SeveralTarget(
             tuple(
-                msgspec.structs.replace(one, target=table.of(one.name, one.target).on(one.target))
-                for one in target.targets
+                msgspec.structs.replace(
+                    named_target,
+                    target=table.of(named_target.name, named_target.target).on(named_target.target),
+                )
+                for named_target in target.targets
             )
         )
     if not table.requests and not isinstance(target, HAVE_VALUES):

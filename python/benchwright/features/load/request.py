@@ -403,7 +403,9 @@ def _kinds_on(target: LoadTarget) -> set[str]:
     """Return the kinds of operation without a file set that a target executes."""
     match target:
         case SeveralTarget():
-            return {kind for one in target.targets for kind in _kinds_on(one.target)}
+            return {
+                kind for named_target in target.targets for kind in _kinds_on(named_target.target)
+            }
         case NullTarget():
             return set(KINDS)
         case FileTarget() | DirTarget() | NfsTarget():
@@ -522,7 +524,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_fie
     def events(self) -> tuple[Events, ...]:
         """How answers are read as events, of each target that reads them so."""
         to = self.target
-        each = [one.target for one in to.targets] if isinstance(to, SeveralTarget) else [to]
+        each = [target.target for target in to.targets] if isinstance(to, SeveralTarget) else [to]
         found = (one.events for one in each if isinstance(one, HttpTarget))
         return tuple(events for events in found if isinstance(events, Events))
 

@@ -196,8 +196,8 @@ def response_times(
     result: EngineResult, name: str = "all", *, label: bool = False
 ) -> TimeDistribution:
     """Return the response times of a kind of operation, or of a label."""
-    one = (result.labels if label else result.kinds)[name]
-    return times_of_all(one.response_ns, *result.missing(name, label=label))
+    kind_result = (result.labels if label else result.kinds)[name]
+    return times_of_all(kind_result.response_ns, *result.missing(name, label=label))
 
 
 def chain_times(chain: SequenceResult) -> TimeDistribution:
@@ -221,11 +221,11 @@ def times_histogram(times: TimeDistribution) -> Histogram | None:
     stored."""
     if times.hdr is None:
         return None
-    found = decode_histogram(times.hdr)
+    histogram = decode_histogram(times.hdr)
     if times.max is None:
-        return found
-    high = np.minimum(found.high, max(times.max, 0))
-    return msgspec.structs.replace(found, low=np.minimum(found.low, high), high=high)
+        return histogram
+    high = np.minimum(histogram.high, max(times.max, 0))
+    return msgspec.structs.replace(histogram, low=np.minimum(histogram.low, high), high=high)
 
 
 def times_of_all(times: TimeDistribution, missing: int, whole: int) -> TimeDistribution:

@@ -176,14 +176,14 @@ def status_of_stored(place: Path, number: int | None, info: SessionInfo, status:
     """
     from benchwright.study.contents import stored_defaults
 
-    asked = CommandParser(add_help=False)
-    add_options(asked, LimitOptions)
+    parser = CommandParser(add_help=False)
+    add_options(parser, LimitOptions)
     of_files = [
         f"--{stored_default.key}"
         for stored_default in stored_defaults(info)
         if stored_default.key == "no-fail"
     ]
-    arguments, _ = asked.parse_known_args([*info.arguments, *of_files])
+    arguments, _ = parser.parse_known_args([*info.arguments, *of_files])
     load = stored_load(place, number)
     judged = 0 if load is None else _status(load, arguments)
     # An undecided session, as without a mean of responses, does not hide a missed limit.

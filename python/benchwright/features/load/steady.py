@@ -70,12 +70,14 @@ def response_change(result: EngineResult, warm_up_ns: int = 0) -> ResponseChange
     """Return how the median response changed in the measured part, which begins after `warm_up_ns`;
     None if it did not, if that is too little to matter, or if there are too few intervals."""
     run = [
-        one for one in full_intervals(result.measured_intervals(warm_up_ns)) if one.response_ns_p50
+        interval_result
+        for interval_result in full_intervals(result.measured_intervals(warm_up_ns))
+        if interval_result.response_ns_p50
     ]
-    change = level_change([one.response_ns_p50 or 0 for one in run])
+    change = level_change([interval_result.response_ns_p50 or 0 for interval_result in run])
     if change is None or abs(change.last - change.first) < t.UNSTEADY_NS:
         return None
-    arrivals = [one.intended for one in run]
+    arrivals = [interval_result.intended for interval_result in run]
     before, after = np.mean(arrivals[: change.until]), np.mean(arrivals[change.since :])
     # The arrivals of a closed loop follow from its responses.
     is_open = result.intended_rate_per_s is not None

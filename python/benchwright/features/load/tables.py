@@ -194,7 +194,10 @@ def read_rate(table: TomlTable, key: str) -> w.Rate | None:
     if not isinstance(table.values[key], list):
         micro = table.read(key, words.rate_micro)
         return None if micro is None else w.ConstantRate(micro)
-    steps = [read_form(one, _LEVEL if "at" in one else _SLOPE) for one in table.tables(key)]
+    steps = [
+        read_form(toml_table, _LEVEL if "at" in toml_table else _SLOPE)
+        for toml_table in table.tables(key)
+    ]
     if not steps:
         table.refuse(table.at(key), f"{key} has no steps")
     elif steps[-1] is not None and not any(
@@ -329,7 +332,7 @@ def _payloads(table: TomlTable, key: str) -> tuple[Payload, ...]:
     each = list(enumerate(said)) if isinstance(said, list) else [(None, said)]
     if not each:
         table.refuse(table.at(key), f"{key} is empty")
-    found = []
+    payloads = []
     for index, one in each:
         keys = (key,) if index is None else (key, index)
         where = table.at(*keys)
@@ -346,8 +349,8 @@ def _payloads(table: TomlTable, key: str) -> tuple[Payload, ...]:
         except ValueError as error:
             table.refuse(where, f"{key}: {error}")
             continue
-        found.append(made)
-    return tuple(found)
+        payloads.append(made)
+    return tuple(payloads)
 
 
 _STATEMENT = Form(
@@ -407,7 +410,7 @@ def read_transaction(table: TomlTable, key: str) -> tuple[Statement, ...] | None
         table.refuse(table.at(key), f"{key} is empty")
     each = enumerate(table.values[key])
     read = [_statement(table, one, key, index) for index, one in each]
-    return tuple(one for one in read if one is not None)
+    return tuple(statement for statement in read if statement is not None)
 
 
 def _statement(table: TomlTable, value: Any, *keys: str | int) -> Statement | None:
@@ -437,16 +440,16 @@ def _paths(table: TomlTable, key: str) -> tuple[str, ...]:
         _refuse_later(table, text, key)
         if not text.startswith("/"):
             table.refuse(table.at(key), "a path begins with /")
-        found = _RANGE.search(text)
-        if found is None:
+        match = _RANGE.search(text)
+        if match is None:
             paths.append(text)
             continue
-        numbers = range(int(found[1]), int(found[2]) + 1)
+        numbers = range(int(match[1]), int(match[2]) + 1)
         if not numbers or len(paths) + len(numbers) > MOST_PATHS:
-            message = f"{found[0]} in {text} is not a range such as [1-100]: its end is below its beginning, or"
+            message = f"{match[0]} in {text} is not a range such as [1-100]: its end is below its beginning, or"
             table.refuse(table.at(key), f"{message} there are more than {MOST_PATHS:,} paths")
             continue
-        before, after = text[: found.start()], text[found.end() :]
+        before, after = text[: match.start()], text[match.end() :]
         paths += [f"{before}{number}{after}" for number in numbers]
     return tuple(paths)
 

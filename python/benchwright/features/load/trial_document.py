@@ -37,14 +37,18 @@ class TrialLoads:
         """Return the section about loads."""
         from benchwright.features.load.page import loads_section
 
-        return loads_section(part, [_shown(one) for one in found])
+        return loads_section(part, [_shown(stored_document) for stored_document in found])
 
     def sheet(self, named: Sequence[tuple[str, TrialDocument]]) -> Sheet:
         """Return the chart of loads."""
         from benchwright.features.load.chart import NamedLoad, load_sheet
         from benchwright.features.load.document import TrialLoad
 
-        loads = [NamedLoad(name, one.result) for name, one in named if isinstance(one, TrialLoad)]
+        loads = [
+            NamedLoad(name, trial_document.result)
+            for name, trial_document in named
+            if isinstance(trial_document, TrialLoad)
+        ]
         return load_sheet(loads)
 
 

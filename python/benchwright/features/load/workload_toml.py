@@ -431,10 +431,10 @@ def read_workload(
     """
 
     def described(top: TomlTable) -> WorkloadFile:
-        found = _described(top, file, target)
+        workload_file = _described(top, file, target)
         if beside is not None:
             beside.update(top.files)
-        return found
+        return workload_file
 
     return read_toml(text, file, "workload", described, (beside or {}).items())
 

@@ -239,7 +239,7 @@ class GangController:
             if time.monotonic() < self._until_s:
                 self._act()
             elif all(agent.verdict is None for agent in self._agents.values()):
-                names = ", ".join(sorted(one.name for one in self._running.values()))
+                names = ", ".join(sorted(attempt.name for attempt in self._running.values()))
                 if names:
                     self._note(f"the deadline came; void: {names}")
                 self._void_all(VoidReason.DEADLINE, "the deadline came while it ran")

@@ -77,13 +77,13 @@ class LocalEngine:
 
     def existing(self) -> Sequence[Lease]:
         """Return the leases whose agents answer."""
-        found = []
+        leases = []
         for file in sorted(self._place.glob(f"*/{_LEASE}")):
             with contextlib.suppress(OSError, msgspec.MsgspecError):
                 lease = msgspec.json.decode(file.read_bytes(), type=Lease)
                 self.channel(lease).close()
-                found.append(lease)
-        return found
+                leases.append(lease)
+        return leases
 
     def open(self, gang: str, number: int, excluded: Sequence[str]) -> Lease:
         """Start the agent of a gang. Raises BenchError if the gang is excluded, or if it cannot be

@@ -113,7 +113,7 @@ class PoolPlan:
 
     def drop(self, place: str) -> None:
         """Forget a waiting task."""
-        self._waiting = deque(one for one in self._waiting if one.place != place)
+        self._waiting = deque(task for task in self._waiting if task.place != place)
 
     def lease_changed(self, lease: Lease) -> None:
         """Note the state of a gang's last lease. The end of the attempt that ran in it is reported

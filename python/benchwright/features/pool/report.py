@@ -140,10 +140,10 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
                 tally.add(attempt)
         leases = self.record.leases.values()
         running = sum(lease.state is LeaseState.RUNNING for lease in leases)
-        found = tally.progress(running or self.settings.gangs, self.now_ns or 0)
+        pool_progress = tally.progress(running or self.settings.gangs, self.now_ns or 0)
         if self.now_ns is None:
-            return msgspec.structs.replace(found, left_s=None, at_most=False)
-        return found
+            return msgspec.structs.replace(pool_progress, left_s=None, at_most=False)
+        return pool_progress
 
     @property
     def running(self) -> dict[str, Attempt]:
@@ -199,8 +199,8 @@ def pool_document(study: str, session: int, status: str, state: PoolState) -> Po
 def _gangs(state: PoolState) -> Iterator[GangEntry]:
     leases, running = state.record.leases, state.running
     of_gang: dict[str, list[Attempt]] = {}
-    for one in state.record.attempts.values():
-        of_gang.setdefault(one.gang, []).append(one)
+    for attempt in state.record.attempts.values():
+        of_gang.setdefault(attempt.gang, []).append(attempt)
     for gang in state.settings.names:
         lease, own, runs = leases.get(gang), of_gang.get(gang, ()), running.get(gang)
         yield GangEntry(
@@ -242,7 +242,7 @@ def _gangs_table(gangs: Sequence[GangEntry], now_ns: int | None, part: str = "")
         "Leases and tasks",
         keyed(f"{part}.gang", gangs),
         (
-            (Column("Gang"), lambda _, one: Words(one.gang)),
+            (Column("Gang"), lambda _, gang_entry: Words(gang_entry.gang)),
             (Column("Hosts"), lambda _, one: _words(", ".join(one.hosts))),
             (Column("Job", rank=2), lambda _, one: _words(one.job)),
             (Column("Lease"), lambda _, one: Words(f"{one.leases} {one.state}")),
@@ -307,7 +307,7 @@ def _leases_table(leases: Sequence[LeaseEntry], part: str = "") -> TableBlock:
         keyed(f"{part}.lease", leases),
         (
             count_column("Lease", "number", lambda one: one.number),
-            (Column("Gang"), lambda _, one: Words(one.gang)),
+            (Column("Gang"), lambda _, lease_entry: Words(lease_entry.gang)),
             (Column("Hosts", rank=1), lambda _, one: _words(", ".join(one.hosts))),
             (Column("Job", rank=2), lambda _, one: _words(one.job)),
             (Column("State", rank=3), lambda _, one: Words(one.state)),

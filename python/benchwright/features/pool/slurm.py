@@ -125,13 +125,13 @@ _NONE = ("N/A", "n/a", "NONE", "None", "(null)", "Unknown")
 
 def jobs_of(text: str) -> list[Job]:
     """Return the jobs that squeue printed in our format; other lines are not jobs."""
-    found = []
+    jobs = []
     for line in text.splitlines():
         values = [one.strip() for one in line.split("|", len(_FIELDS) - 1)]
         if len(values) == len(_FIELDS) and values[0].isdecimal():
             known = ("" if value in _NONE else value for value in values)
-            found.append(Job(**dict(zip(_FIELDS, known, strict=True))))
-    return found
+            jobs.append(Job(**dict(zip(_FIELDS, known, strict=True))))
+    return jobs
 
 
 def time_ns(text: str) -> int:
@@ -494,8 +494,8 @@ class SlurmEngine:
             shown = self._command(["scontrol", "show", "job", job.id]).stdout
         except BenchError:
             return job.reason
-        found = re.search(r"\bExitCode=(\d+):(\d+)", shown)
-        status, number = map(int, found.groups() if found else (0, 0))
+        match = re.search(r"\bExitCode=(\d+):(\d+)", shown)
+        status, number = map(int, match.groups() if match else (0, 0))
         if status > _SIGNALS:
             # The shell of the batch script reports so that a signal ended the agent.
             number = status - _SIGNALS

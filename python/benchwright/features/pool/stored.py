@@ -104,10 +104,10 @@ def adopt(ledger: Ledger, attempt: Attempt, prefixes: tuple[str, ...], study: Pa
                 if entry.key.startswith(prefixes)
             ]
             machine = first_machine(opened, _SESSION)
-            found: tuple[Finding, ...] = recorded_findings(opened, _SESSION)
+            findings: tuple[Finding, ...] = recorded_findings(opened, _SESSION)
     except StudyError as error:
         raise Damaged(f"the collected study: {error.message}") from None
-    entries += [NewEntry(FINDING_KIND, finding.code, finding) for finding in found]
+    entries += [NewEntry(FINDING_KIND, finding.code, finding) for finding in findings]
     if machine is not None:
         key = attempt_key(attempt.id, "environment")
         entries.append(NewEntry("outcome", key, machine))
@@ -164,7 +164,9 @@ class PoolTally:
         if not self._recorded:
             return None
         length_ns = self._held_ns / self._recorded
-        busy = [max(0.0, length_ns - (now_ns - one.began_ns)) for one in self._running.values()]
+        busy = [
+            max(0.0, length_ns - (now_ns - attempt.began_ns)) for attempt in self._running.values()
+        ]
         free_in = sorted(busy + [0.0] * (gangs - len(busy)))
         waiting = max(0, tasks - self._recorded - len(busy))
         # All gangs become free within one length, so they take turns.

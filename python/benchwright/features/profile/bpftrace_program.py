@@ -476,11 +476,17 @@ def _mapped(events: EventFields, depth: Depth) -> str:
 
 
 def _file_systems(events: EventFields) -> Iterator[str]:
-    for number, one in enumerate(FILE_SYSTEM_POINTS):
-        event = f"{one.category}/{one.name}"
-        if event in events and _fields(one) <= events[event]:
-            device = f"(uint64)args->{one.device}" if one.device else "(uint64)0"
-            size = f"(uint64)args->{one.size}" if one.size else "(uint64)0"
+    for number, file_system_point in enumerate(FILE_SYSTEM_POINTS):
+        event = f"{file_system_point.category}/{file_system_point.name}"
+        if event in events and _fields(file_system_point) <= events[event]:
+            device = (
+                f"(uint64)args->{file_system_point.device}"
+                if file_system_point.device
+                else "(uint64)0"
+            )
+            size = (
+                f"(uint64)args->{file_system_point.size}" if file_system_point.size else "(uint64)0"
+            )
             yield (
                 f"{point(event)} /@own[tid]/ "
                 f"{{ @fs[(uint64){number}, {device}, {size}] = count(); }}"

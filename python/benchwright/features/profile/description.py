@@ -192,7 +192,7 @@ def others(found: Totals) -> tuple[OtherCalls, ...]:
         )
         for key, calls in found.maps.get("k", {}).items()
     ]
-    return tuple(sorted(calls, key=lambda one: (-one.calls, one.call)))
+    return tuple(sorted(calls, key=lambda other_calls: (-other_calls.calls, other_calls.call)))
 
 
 def failed(maps: Maps) -> tuple[FailedCalls, ...]:
@@ -201,7 +201,12 @@ def failed(maps: Maps) -> tuple[FailedCalls, ...]:
         FailedCalls(call_name(int(call)), errno.errorcode.get(int(why), f"errno {why}"), calls)
         for (call, why), calls in maps.get("bad", {}).items()
     ]
-    return tuple(sorted(found, key=lambda one: (-one.calls, one.call, one.error)))
+    return tuple(
+        sorted(
+            found,
+            key=lambda failed_calls: (-failed_calls.calls, failed_calls.call, failed_calls.error),
+        )
+    )
 
 
 def mapped(maps: Maps) -> tuple[MappedFiles, ...]:
@@ -499,14 +504,16 @@ def devices_used(characterized: Characterization) -> list[str]:
 
 
 def _used(moved: tuple[Transfer, ...]) -> set[str]:
-    return {one.device for one in moved if one.device and one.kind in SEEKABLE_KINDS}
+    return {
+        transfer.device for transfer in moved if transfer.device and transfer.kind in SEEKABLE_KINDS
+    }
 
 
 def _file_systems(
     maps: Maps, moved: tuple[Transfer, ...], around: DescriptionContext
 ) -> tuple[FileSystemUse, ...]:
     caches, events = cache_bytes(maps, around.page_size), file_system_events(maps)
-    raw = {one.device for one in moved if one.kind == "device"}
+    raw = {transfer.device for transfer in moved if transfer.kind == "device"}
     used = _used(moved) | caches.keys() | events.keys()
     # A device without mount, cached pages and events is internal to the kernel, like memfd.
     known = around.mounts.keys() | caches.keys() | events.keys()

@@ -269,7 +269,7 @@ def _inline(root: Frame, narrowest: float, title: str) -> str:
     placed = list(placed_frames(root, narrowest))
     levels = 1 + max(one.height for one in placed)
     scale = INLINE_WIDTH_PX / root.samples if root.samples else 0.0
-    boxes = "".join(_inline_box(one, scale, levels, root.samples) for one in placed)
+    boxes = "".join(_inline_box(frame, scale, levels, root.samples) for frame in placed)
     height = levels * _HEIGHT_PX
     return (
         f'<svg role="img" width="{INLINE_WIDTH_PX}" height="{height}" '
@@ -353,7 +353,7 @@ def share_changes(baseline: FoldedStacks, candidate: FoldedStacks) -> list[Share
     """Return the change of each function's own share, the largest first."""
     before, after = _totals(baseline, candidate)
     old, new = _leaves(baseline), _leaves(candidate)
-    found = [
+    changes = [
         ShareChange(
             frame_label(name),
             name.endswith(KERNEL_SUFFIX),
@@ -363,7 +363,7 @@ def share_changes(baseline: FoldedStacks, candidate: FoldedStacks) -> list[Share
         )
         for name in {*old, *new}
     ]
-    return sorted(found, key=lambda c: (-abs(c.candidate_share - c.baseline_share), c.name))
+    return sorted(changes, key=lambda c: (-abs(c.candidate_share - c.baseline_share), c.name))
 
 
 def change_lines(found: list[ShareChange]) -> Iterator[str]:

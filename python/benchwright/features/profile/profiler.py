@@ -383,8 +383,8 @@ class _Recording:
             self._process.kill()
         self._process.wait()
         assert self._process.stderr is not None, "it is a pipe"
-        said = self._process.stderr.read().decode(errors="replace")
-        return ObserverError(_CODE, f"{what}: {_reason(said)}")
+        text = self._process.stderr.read().decode(errors="replace")
+        return ObserverError(_CODE, f"{what}: {_reason(text)}")
 
 
 def _read(perf: str, data: Path) -> list[StackSample]:

@@ -127,9 +127,9 @@ def size_words(sizes: Sequence[SizeCalls], calls: int) -> str:
 def _transfer_lines(moved: Sequence[Transfer], characterization: Characterization) -> Iterator[str]:
     """Yield a line for each kind of transfer, the most frequent first."""
     places = {use.device: _mounted_on(use) for use in characterization.file_systems}
-    for one in moved[:_TRANSFERS]:
-        yield f"    {_transfer(one, places.get(one.device, ''), characterization.seconds)}"
-        times = _transfer_times(one, characterization.seconds)
+    for transfer in moved[:_TRANSFERS]:
+        yield f"    {_transfer(transfer, places.get(transfer.device, ''), characterization.seconds)}"
+        times = _transfer_times(transfer, characterization.seconds)
         if times:
             yield f"      {times}"
     left = moved[_TRANSFERS:]
@@ -194,8 +194,8 @@ def _mix(characterization: Characterization) -> Iterator[str]:
     )
     if not reads or not writes:
         return
-    calls = [sum(one.calls for one in some) for some in (reads, writes)]
-    moved = [sum(one.bytes for one in some) for some in (reads, writes)]
+    calls = [sum(transfer.calls for transfer in some) for some in (reads, writes)]
+    moved = [sum(transfer.bytes for transfer in some) for some in (reads, writes)]
     words = f"reads are {percent_text(calls[0] / sum(calls))} of the calls"
     if sum(moved):
         words += f" and {percent_text(moved[0] / sum(moved))} of the bytes"
@@ -207,11 +207,11 @@ def _uncounted_lines(characterization: Characterization) -> Iterator[str]:
     if characterization.queued_s is not None and characterization.seconds:
         at_once = characterization.queued_s / characterization.seconds
         yield f"    libaio: {at_once:.3g} operations at once, mean of the trial"
-    for one in characterization.mapped:
-        how = "to be written" if one.written else "to be read"
+    for mapped_files in characterization.mapped:
+        how = "to be written" if mapped_files.written else "to be read"
         yield (
-            f"    mapped files, shared, {how}: {one.mappings:,} of "
-            f"{binary_size_text(one.bytes)} in total; access through them is not counted as calls"
+            f"    mapped files, shared, {how}: {mapped_files.mappings:,} of "
+            f"{binary_size_text(mapped_files.bytes)} in total; access through them is not counted as calls"
         )
 
 
@@ -220,14 +220,15 @@ def _other_calls(characterization: Characterization) -> Iterator[str]:
         yield f"    also {', '.join(map(_other, _shown(characterization.others)))}"
     if characterization.failed:
         shown = ", ".join(
-            f"{one.call} {one.error} {one.calls:,}" for one in characterization.failed[:_OTHERS]
+            f"{calls.call} {calls.error} {calls.calls:,}"
+            for calls in characterization.failed[:_OTHERS]
         )
         yield f"    failed: {shown}"
 
 
 def _shown(others: Sequence[OtherCalls]) -> list[OtherCalls]:
     """Return the most frequent calls, and all calls that make data durable."""
-    return [one for n, one in enumerate(others) if n < _OTHERS or one.seconds is not None]
+    return [calls for n, calls in enumerate(others) if n < _OTHERS or calls.seconds is not None]
 
 
 def _other(other_calls: OtherCalls) -> str:

@@ -160,8 +160,8 @@ def _fields(chilled: ChillReport) -> Iterator[Field]:
         yield ("memory", _squeezed(chilled.squeeze))
     if chilled.mounted is not None:
         yield ("mounted by", chilled.mounted)
-    for one in chilled.checked:
-        yield ("checked", _checked(one))
+    for residency in chilled.checked:
+        yield ("checked", _checked(residency))
     for note in chilled.notes:
         yield ("note", note)
 

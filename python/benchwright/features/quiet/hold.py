@@ -161,8 +161,8 @@ def restore_own(
     path = directory / LOG
     lost = NoLog(path, ours=lock.held())
     try:
-        told = read_log(directory)
-        log = TransactionLog(path, after=after) if told == known else None
+        contents = read_log(directory)
+        log = TransactionLog(path, after=after) if contents == known else None
     except BenchError as error:
         return _restore_without_log(host, lost, known, f"the log is lost: {error.message}")
     except OSError as error:
@@ -170,12 +170,12 @@ def restore_own(
         return _restore_without_log(host, lost, known, how)
     if log is not None:
         return restore(host, log, known)
-    how = "was removed" if told is None else "was changed"
-    if told is not None and told.begin not in (None, known.begin):
+    how = "was removed" if contents is None else "was changed"
+    if contents is not None and contents.begin not in (None, known.begin):
         # The log of another process: ours was removed, and with it our lock.
         mended: TransactionLog = NoLog(path, ours=False)
     else:
-        mended = _repaired_log(directory, told, known, after) or lost
+        mended = _repaired_log(directory, contents, known, after) or lost
     return _restore_without_log(host, mended, known, f"{path} {how} by another program")
 
 

@@ -68,12 +68,12 @@ def hierarchy(host: Host, controller: str) -> Hierarchy | None:
 
 def below(tree: Hierarchy) -> list[Path]:
     """Return the groups below the root, parents before their children."""
-    found = []
+    paths = []
     for path, names, _ in os.walk(tree.root):
         names.sort()
         if Path(path) != tree.root:
-            found.append(Path(path))
-    return found
+            paths.append(Path(path))
+    return paths
 
 
 def group_of(host: Host, tree: Hierarchy, pid: int) -> Path:

@@ -140,12 +140,12 @@ def _file(relative: str) -> Callable[[Host, str], Sequence[KernelFile]]:
 
 
 def _governors(host: Host, value: str) -> Sequence[KernelFile]:
-    found = governors(host)
-    for path in found:
+    paths = governors(host)
+    for path in paths:
         known = host.read(available(path))
         if known is not None and value not in known.split():
             raise SettingRefused(f"{path.parent.name} has no governor {value!r}, only {known}")
-    return [(path, value) for path in found]
+    return [(path, value) for path in paths]
 
 
 def _turbo(host: Host, value: str) -> Sequence[KernelFile]:

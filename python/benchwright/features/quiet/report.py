@@ -40,8 +40,8 @@ _SHOWN = 3
 def quiet_findings(quiet: QuietResult) -> tuple[Finding, ...]:
     """Return a note for each setting that was unavailable in part."""
     whys: dict[str, list[str]] = {}
-    for one in quiet.lacking:
-        whys.setdefault(one.setting, []).append(one.why)
+    for setting in quiet.lacking:
+        whys.setdefault(setting.setting, []).append(setting.why)
     return tuple(
         make_finding("quiet-incomplete", f"quiet {name}", _few(list(dict.fromkeys(why))))
         for name, why in whys.items()
@@ -68,15 +68,15 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
         yield make_finding("quiet-undone-late", "machine", shown)
     if not late:
         yield from _reverted_settings(restored.lost)
-    for one in restored.foreign:
+    for change in restored.foreign:
         text = (
-            f"{one.change.place} was not restored: another program changed it (before: "
-            f"{one.change.old!r}, bw set {one.change.new!r}, now {one.value!r})"
+            f"{change.change.place} was not restored: another program changed it (before: "
+            f"{change.change.old!r}, bw set {change.change.new!r}, now {change.value!r})"
         )
-        yield make_finding("quiet-not-restored", f"quiet {one.change.setting}", text)
-    for one in restored.failed:
-        text = f"{one.change.place} was not restored to {one.change.old!r}: {one.why}"
-        yield make_finding("quiet-not-restored", f"quiet {one.change.setting}", text)
+        yield make_finding("quiet-not-restored", f"quiet {change.change.setting}", text)
+    for change in restored.failed:
+        text = f"{change.change.place} was not restored to {change.change.old!r}: {change.why}"
+        yield make_finding("quiet-not-restored", f"quiet {change.change.setting}", text)
     if restored.log:
         yield make_finding("quiet-log-broken", "quiet log", restored.log)
 
@@ -84,9 +84,9 @@ def _restore_findings(restored: RestoreResult, late: bool) -> Iterator[Finding]:
 def _reverted_settings(lost: Sequence[RevertedChange]) -> Iterator[Finding]:
     """Yield a finding for each setting that another program changed back before the end."""
     told: dict[str, list[str]] = {}
-    for one in lost:
-        change = one.change
-        now = repr(one.value) if one.how == AS_BEFORE else "gone"
+    for reverted_change in lost:
+        change = reverted_change.change
+        now = repr(reverted_change.value) if reverted_change.how == AS_BEFORE else "gone"
         text = f"{change.place} (bw set {change.new!r}, at the end it was {now})"
         told.setdefault(change.setting, []).append(text)
     for name, texts in told.items():
@@ -125,7 +125,9 @@ def chill_findings(chilled: ChillReport) -> list[Finding]:
     """Return `chill-incomplete` for each checked file that is still partly in memory or could not
     be checked, and for a file system that others kept mounted."""
     findings = [
-        _warm_finding(one, chilled) for one in chilled.checked if one.after_pages or one.unread
+        _warm_finding(residency, chilled)
+        for residency in chilled.checked
+        if residency.after_pages or residency.unread
     ]
     if chilled.kept_by:
         who = ", ".join(chilled.kept_by)
@@ -137,14 +139,14 @@ def chill_findings(chilled: ChillReport) -> list[Finding]:
 def _warm_finding(one: CacheResidency, chilled: ChillReport) -> Finding:
     """Return the finding about one file; its remedy is no other method if no method can drop the
     pages."""
-    found = make_finding("chill-incomplete", one.path, _chill_evidence(one, chilled))
+    finding = make_finding("chill-incomplete", one.path, _chill_evidence(one, chilled))
     if one.only_in:
         remedy = "No method drops them. Put the data on a disk, or report the result as that of data in memory."
     elif one.locked_by:
         remedy = "No method drops them. End the process that locks them, or report the result as that of data in memory."
     else:
-        return found
-    return msgspec.structs.replace(found, remedy=remedy)
+        return finding
+    return msgspec.structs.replace(finding, remedy=remedy)
 
 
 def _chill_evidence(cache_residency: CacheResidency, chilled: ChillReport) -> FindingFigures:
@@ -220,12 +222,12 @@ def quiet_lines(quiet: QuietResult) -> Iterator[str]:
 def restored_lines(restored: RestoreResult, *, late: bool) -> Iterator[str]:
     """Yield one line for all restored settings, and one for each that could not be restored."""
     counts: dict[str, int] = {}
-    for one in restored.undone:
-        if not one.change.action:
-            counts[one.how] = counts.get(one.how, 0) + 1
+    for change in restored.undone:
+        if not change.change.action:
+            counts[change.how] = counts.get(change.how, 0) + 1
     shown = ", ".join(f"{counts[how]} {text}" for how, text in _WORDS.items() if how in counts)
     if shown and not late:
-        names = dict.fromkeys(one.change.setting for one in restored.undone)
+        names = dict.fromkeys(reverted_change.change.setting for reverted_change in restored.undone)
         yield f"quiet: {shown} ({', '.join(names)})"
     yield from (
         finding_line(restore_finding) for restore_finding in restore_findings(restored, late=late)
@@ -316,13 +318,13 @@ class QuietDocument(
 
 def quiet_entry(quiet: QuietResult) -> QuietEntry:
     """Return the changed settings, with findings."""
-    found = entries(FindingEntry, quiet_findings(quiet))
-    return QuietEntry(**msgspec.structs.asdict(quiet), findings=found)
+    finding_entries = entries(FindingEntry, quiet_findings(quiet))
+    return QuietEntry(**msgspec.structs.asdict(quiet), findings=finding_entries)
 
 
 def restore_entry(restored: RestoreResult | None, *, late: bool) -> RestoreEntry | None:
     """Return the restored settings, with findings; None if there was nothing to restore."""
     if restored is None:
         return None
-    found = entries(FindingEntry, restore_findings(restored, late=late))
-    return RestoreEntry(**msgspec.structs.asdict(restored), findings=found)
+    finding_entries = entries(FindingEntry, restore_findings(restored, late=late))
+    return RestoreEntry(**msgspec.structs.asdict(restored), findings=finding_entries)

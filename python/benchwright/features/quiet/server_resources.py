@@ -301,8 +301,8 @@ class Groups:
 
 def server_groups(changes: Sequence[SettingChange]) -> tuple[str, ...]:
     """Return the directories of the groups that changes made."""
-    found = (_GROUP.fullmatch(change.item) for change in changes)
-    return tuple(match[1] for match in found if match is not None)
+    matches = (_GROUP.fullmatch(change.item) for change in changes)
+    return tuple(match[1] for match in matches if match is not None)
 
 
 def _limits(
@@ -343,13 +343,13 @@ def _own_limits(
     if tree.controller == "cpu":
         return tuple(_cpu_limits(resources, second=second))
     found: list[str] = []
-    for one in resources.io:
+    for limits in resources.io:
         try:
-            device = _disk_of(host, one.device)
+            device = _disk_of(host, limits.device)
         except SettingRefused as refused:
             lacking.append(str(refused))
         else:
-            found += _io_limits(device, one.limits, second=second)
+            found += _io_limits(device, limits.limits, second=second)
     return tuple(found)
 
 
@@ -490,7 +490,12 @@ def _merged(changes: tuple[SettingChange, ...]) -> tuple[SettingChange, ...]:
             both = (one for one in (before.new, change.new) if one)
             change = msgspec.structs.replace(before, new=_BETWEEN.join(both))
         merged[change.item] = change
-    return tuple(sorted(merged.values(), key=lambda one: not _CONTROLLER.fullmatch(one.item)))
+    return tuple(
+        sorted(
+            merged.values(),
+            key=lambda setting_change: not _CONTROLLER.fullmatch(setting_change.item),
+        )
+    )
 
 
 def _read_limit(host: Host, group: Path, limit: str) -> str:
@@ -611,7 +616,7 @@ def set_sync(host: Host, setup: ServerSetup, *, on: bool) -> None:
 def write_back(host: Host, setup: ServerSetup) -> None:
     """Write the dirty pages of the server's disks and limited devices. Raises SettingRefused."""
     places = [host.root / path.lstrip("/") for path in setup.disk_paths]
-    devices = {_disk_of(host, one.device) for one in setup.resources.io}
+    devices = {_disk_of(host, limits.device) for limits in setup.resources.io}
     for line in (host.read(host.proc / "mounts") or "").splitlines() if devices else ():
         source, mount = line.split()[:2]
         with contextlib.suppress(SettingRefused):

@@ -122,8 +122,8 @@ class Services:
             names = [name for name in names if name not in _SSH]
             left.append(f"ssh is left running: a user is logged in through it (process {who})")
         way = unit_plan if unit_runs(host) else _plain
-        found = way(host, names)
-        return SettingPlan(found.changes, (*left, *found.lacking))
+        setting_plan = way(host, names)
+        return SettingPlan(setting_plan.changes, (*left, *setting_plan.lacking))
 
     def now(self, host: Host) -> str:
         """Return which of the default services run."""

@@ -123,13 +123,13 @@ def check_values(
     the settings.
     """
     shown = places or [_place(wish) for wish in wishes]
-    found = [
+    mistakes = [
         msgspec.structs.replace(place, message=why)
         for wish, place in zip(wishes, shown, strict=True)
         if wish.values and (why := _value_fault(host, wish, wishes))
     ]
-    if found:
-        raise InputError(sorted(found, key=lambda d: (d.file, d.line, d.column)))
+    if mistakes:
+        raise InputError(sorted(mistakes, key=lambda d: (d.file, d.line, d.column)))
 
 
 def _place(wish: RequestedSetting) -> Diagnostic:

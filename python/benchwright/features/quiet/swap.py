@@ -48,28 +48,28 @@ class Swap:
 
     def plan(self, host: Host, wish: RequestedSetting) -> SettingPlan:
         """Return one change for each device, lowest priority first."""
-        found = devices(host)
-        why = _no_swap(host, wish, found)
+        swap_devices = devices(host)
+        why = _no_swap(host, wish, swap_devices)
         if wish.values:
-            found = [d for d in found if any(means(host, v, d) for v in wish.values)]
-        if not found:
+            swap_devices = [d for d in swap_devices if any(means(host, v, d) for v in wish.values)]
+        if not swap_devices:
             return SettingPlan((), why)
         if not host.superuser:
             return unavailable("swap may not be switched off: run as root")
-        used = sum(one.used_kib for one in found)
+        used = sum(swap_device.used_kib for swap_device in swap_devices)
         free = _available_kib(host)
         if free is not None and used > free * 0.9:
             return unavailable(f"{used} KiB are swapped out and {free} KiB of memory free")
         if not host.has_program("swapoff"):
             return unavailable("the program swapoff is not installed (package mount or util-linux)")
-        found.sort(key=lambda one: one.priority)
-        steps = (SettingChange(self.name, d.path, _state(d), _OFF) for d in found)
+        swap_devices.sort(key=lambda device: device.priority)
+        steps = (SettingChange(self.name, d.path, _state(d), _OFF) for d in swap_devices)
         return SettingPlan(tuple(steps), why)
 
     def now(self, host: Host) -> str:
         """Return the devices."""
-        found = devices(host)
-        return ", ".join(f"{d.path} {_state(d)}" for d in found) or "no swap device"
+        swap_devices = devices(host)
+        return ", ".join(f"{d.path} {_state(d)}" for d in swap_devices) or "no swap device"
 
     def check(self, host: Host, change: SettingChange) -> None:
         """Raise SettingRefused for an item that is neither a swap device nor a swap area.

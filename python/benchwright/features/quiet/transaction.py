@@ -467,14 +467,14 @@ def restore(
     whole = not rebooted and len(contents.changes) == contents.count
     for intent, seen in reversed(contents.changes):
         ours = {seen, *_put_back(intent.change.item, undone)}
-        one = _undo(host, registry, intent.change, ours)
-        if whole and was_reverted(one, seen):
-            one = msgspec.structs.replace(one, lost=True)
-        undone.append(one)
-        if one.how != FAILED:
+        change = _undo(host, registry, intent.change, ours)
+        if whole and was_reverted(change, seen):
+            change = msgspec.structs.replace(change, lost=True)
+        undone.append(change)
+        if change.how != FAILED:
             # A full disk must not stop the rest: a change that is not closed is undone again.
             with contextlib.suppress(OSError):
-                log.add(ClosedRecord(intent.number, one.how, one.value))
+                log.add(ClosedRecord(intent.number, change.how, change.value))
     restored = RestoreResult(owner, tuple(undone), rebooted, place=str(log.path))
     if restored.failed:
         log.close()
@@ -515,9 +515,9 @@ def _as_before(host: Host, registry: Registry, change: SettingChange) -> bool:
 
 def _put_back(item: str, undone: Sequence[RevertedChange]) -> Iterator[str]:
     """Yield the values that an item got when our later changes of it were undone."""
-    for one in undone:
-        if one.change.item == item and one.how in (WRITTEN, AS_BEFORE):
-            yield one.change.old
+    for change in undone:
+        if change.change.item == item and change.how in (WRITTEN, AS_BEFORE):
+            yield change.change.old
 
 
 def _undo(

@@ -310,17 +310,17 @@ class RestoreResult(msgspec.Struct, frozen=True):
     @property
     def failed(self) -> tuple[RevertedChange, ...]:
         """Changes that could not be restored and are still in the log."""
-        return tuple(one for one in self.undone if one.how == FAILED)
+        return tuple(change for change in self.undone if change.how == FAILED)
 
     @property
     def lost(self) -> tuple[RevertedChange, ...]:
         """Changes that another program reverted before the end."""
-        return tuple(one for one in self.undone if one.lost)
+        return tuple(change for change in self.undone if change.lost)
 
     @property
     def foreign(self) -> tuple[RevertedChange, ...]:
         """Values that another program had changed meanwhile, and that were left."""
-        return tuple(one for one in self.undone if one.how == FOREIGN)
+        return tuple(change for change in self.undone if change.how == FOREIGN)
 
 
 def parse_settings(words: Sequence[str]) -> tuple[RequestedSetting, ...]:

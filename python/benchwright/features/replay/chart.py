@@ -56,7 +56,7 @@ def stat_sheet(stats: Sequence[NamedStat]) -> Sheet:
 
 
 def _curves(stats: Sequence[NamedStat], draw: CurveOfStat) -> tuple[PanelCurve, ...]:
-    found = ((place, draw(one)) for place, one in enumerate(stats))
+    found = ((place, draw(stat)) for place, stat in enumerate(stats))
     changed = msgspec.structs.replace
     return tuple(changed(curve, colour=place) for place, curve in found if curve is not None)
 
@@ -136,11 +136,11 @@ def popularity_panel(stats: Sequence[NamedStat]) -> Panel:
     """Return the share of accesses that go to the most popular share of blocks."""
 
     def tops(one: NamedStat) -> PanelCurve | None:
-        found = one.result.popularity.tops
-        if not found:
+        shares = one.result.popularity.tops
+        if not shares:
             return None
-        x = (*(top.blocks_share for top in found), 1.0)
-        y = (*(top.accesses_share for top in found), 1.0)
+        x = (*(top.blocks_share for top in shares), 1.0)
+        y = (*(top.accesses_share for top in shares), 1.0)
         return PanelCurve(one.name, x, y, CurveForm.MARKED)
 
     sampled = any(stat.result.popularity.method == "sampled" for stat in stats)
@@ -234,10 +234,10 @@ def _cdf(
     times: Callable[[TraceStatistics], TimeDistribution],
 ) -> Panel:
     def curve(one: NamedStat) -> PanelCurve | None:
-        found = times(one.result)
-        if found.hdr is None or not found.count:
+        distribution = times(one.result)
+        if distribution.hdr is None or not distribution.count:
             return None
-        return cdf_curve(one.name, decode_histogram(found.hdr))
+        return cdf_curve(one.name, decode_histogram(distribution.hdr))
 
     curves = _curves(stats, curve)
     return Panel(
@@ -392,7 +392,11 @@ def compare_dispersion_panel(result: TraceComparison) -> Panel:
 
 
 def _dispersion(name: str, side: TraceSide) -> PanelCurve | None:
-    known = [(float(one.bin_ns), one.index) for one in side.dispersion if one.index]
+    known = [
+        (float(dispersion.bin_ns), dispersion.index)
+        for dispersion in side.dispersion
+        if dispersion.index
+    ]
     if not known:
         return None
     x, y = zip(*known, strict=True)

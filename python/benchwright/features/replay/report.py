@@ -191,17 +191,25 @@ def _share_table(
 def _stat_arrivals(result: TraceStatistics) -> Iterator[str]:
     requests = result.report.requests
     coarse = requests is not None and 2 * requests.whole_seconds > result.operations
-    shown = [one for one in result.dispersion if one.bins and not (coarse and one.bin_ns < 10**9)]
+    shown = [
+        dispersion
+        for dispersion in result.dispersion
+        if dispersion.bins and not (coarse and dispersion.bin_ns < 10**9)
+    ]
     if shown:
         yield from table_lines(
             [
                 word_column("scale", ["dispersion", "mean count", "most"], width=_NAME_WIDTH),
                 *(
                     text_column(
-                        duration_ns_text(one.bin_ns),
-                        [number_text(one.index, 3), number_text(one.mean, 3), f"{one.max:,}"],
+                        duration_ns_text(dispersion.bin_ns),
+                        [
+                            number_text(dispersion.index, 3),
+                            number_text(dispersion.mean, 3),
+                            f"{dispersion.max:,}",
+                        ],
                     )
-                    for one in shown
+                    for dispersion in shown
                 ),
                 word_column("", ["Poisson: 1"]),
             ]
@@ -292,7 +300,9 @@ def _requests(result: TraceStatistics) -> Iterator[str]:
             continue
         shown = shares[:_MOST_SHARES]
         yield ""
-        yield from _share_table(title, "responses", [(one.name, one) for one in shown], result)
+        yield from _share_table(
+            title, "responses", [(share.name, share) for share in shown], result
+        )
         if different > len(shown):
             yield more_text(different - len(shown))
 
@@ -427,8 +437,8 @@ def _compare_arrivals(result: TraceComparison) -> Iterator[str]:
             ]
         )
     within = ", ".join(
-        f"{percent_text(one.share)} within {duration_ns_text(one.within_ns)}"
-        for one in error.within
+        f"{percent_text(error_share.share)} within {duration_ns_text(error_share.within_ns)}"
+        for error_share in error.within
     )
     if within:
         mean = "" if error.mean_ns is None else f"; mean {signed_duration_ns_text(error.mean_ns)}"
@@ -444,8 +454,10 @@ def _compare_arrivals(result: TraceComparison) -> Iterator[str]:
 
 def _sides(result: TraceComparison) -> Iterator[str]:
     sides = (("A", result.a), ("B", result.b))
-    scales = [one.bin_ns for one in result.a.dispersion if one.bins]
-    known = [{one.bin_ns: one.index for one in side.dispersion} for _, side in sides]
+    scales = [dispersion.bin_ns for dispersion in result.a.dispersion if dispersion.bins]
+    known = [
+        {dispersion.bin_ns: dispersion.index for dispersion in side.dispersion} for _, side in sides
+    ]
     yield from table_lines(
         [
             word_column("dispersion", (name for name, _ in sides), width=_NAME_WIDTH),

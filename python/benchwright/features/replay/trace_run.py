@@ -152,7 +152,7 @@ def stat(arguments: argparse.Namespace) -> int:
     check_plot(arguments.plot, arguments.traces)
     answers = [ask_engine(request, TraceStatistics) for request in requests]
     files = write_plot(arguments.plot, lambda: stat_sheet(_named(answers)))
-    findings = tuple(one for a in answers for one in trace_stat_findings(a.result))
+    findings = tuple(finding for a in answers for finding in trace_stat_findings(a.result))
     texts = (stat_text(answer.result, trace_stat_findings(answer.result)) for answer in answers)
     write_answer(
         json=arguments.json,
@@ -329,12 +329,12 @@ def _status(
 
 def capture_request(arguments: argparse.Namespace) -> tuple[CaptureRequest, TracedCommand | None]:
     """Return the request of the arguments. Raises InputError with all mistakes."""
-    asked = request_from(options.CaptureOptions, arguments)
-    reader = OptionReader(asked)
+    capture_options = request_from(options.CaptureOptions, arguments)
+    reader = OptionReader(capture_options)
     pid, length, buffer = map(reader.value, ("pid", "length", "buffer"))
     wrong = reader.found
     command = _command(arguments, wrong)
-    nothing = (asked.device, asked.pid, command) == (None, None, None)
+    nothing = (capture_options.device, capture_options.pid, command) == (None, None, None)
     if nothing and arguments.command_argv is None:
         hint = "--device /dev/X, --pid N, or -- CMD..."
         message = "nothing to record is given"
@@ -342,12 +342,16 @@ def capture_request(arguments: argparse.Namespace) -> tuple[CaptureRequest, Trac
     if command is not None and pid is not None:
         message = "a command is given too: only one tree can be recorded"
         wrong.append(option_mistake("--pid", message))
-    if asked.output is None:
+    if capture_options.output is None:
         wrong.append(_NO_OUTPUT)
     raise_all(wrong)
-    assert asked.output is not None
+    assert capture_options.output is not None
     request = CaptureRequest(
-        device=asked.device, pid=pid, for_ns=length, output=asked.output, buffer_kib=buffer
+        device=capture_options.device,
+        pid=pid,
+        for_ns=length,
+        output=capture_options.output,
+        buffer_kib=buffer,
     )
     if command is not None:
         request = msgspec.structs.replace(request, pid=os.getpid())

@@ -153,13 +153,13 @@ def search_profiles(trials: Sequence[SearchTrial], answers: Answers) -> tuple[Pr
     named = [best.trial for best in _next_to_answers(trials, answers)]
     return tuple(
         ProfileEntry(
-            trial=one.number,
-            sample=dict(one.sample),
-            load=one.probe.rate,
-            next_to_answer=one in named,
+            trial=trial.number,
+            sample=dict(trial.sample),
+            load=trial.probe.rate,
+            next_to_answer=trial in named,
             **msgspec.structs.asdict(profile),
         )
-        for one, profile in profiled_trials(trials)
+        for trial, profile in profiled_trials(trials)
     )
 
 

@@ -372,7 +372,11 @@ class EngineGenerator:
         whole = [
             interval for interval in result.intervals if interval.intended or interval.completed
         ]
-        within = [one for one in whole if one.start_ns / 1e9 < tally.lasted_s]
+        within = [
+            interval_result
+            for interval_result in whole
+            if interval_result.start_ns / 1e9 < tally.lasted_s
+        ]
         trial = _trial_of(tally, probe, self._criteria, load_series(within, self._criteria))
         of_target = target_counts(tally, result)
         late_ns = result.lateness_ns.p99
@@ -380,7 +384,9 @@ class EngineGenerator:
         return msgspec.structs.replace(
             trial,
             # Operations that ended during the drain do not count as throughput.
-            completed=sum(one.completed - one.errors for one in within),
+            completed=sum(
+                interval_result.completed - interval_result.errors for interval_result in within
+            ),
             values=load_values(tally, (*_ALWAYS, *_OF_STREAMS))
             | trial.values
             | _metrics(result, self._criteria),

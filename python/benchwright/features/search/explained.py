@@ -182,10 +182,10 @@ def _loads(
         in_users = same[0].probe.users is not None
         subject = f"{name} at {load_value_text(rate, in_users=in_users)}"
         hosts: dict[str, list[WatchedWindow]] = {"": []}
-        for one in same:
-            late = any(mark in _LATE for mark in one.trial.marks)
-            for host, use in _uses(one.trial):
-                window = WatchedWindow(use, (one.number,), late)
+        for search_trial in same:
+            late = any(mark in _LATE for mark in search_trial.trial.marks)
+            for host, use in _uses(search_trial.trial):
+                window = WatchedWindow(use, (search_trial.number,), late)
                 hosts.setdefault(host, []).append(window)
         for host, windows in hosts.items():
             name_there = f"{subject} on {host}" if host else subject
@@ -194,11 +194,11 @@ def _loads(
                 *window_findings(name_there, windows, len(same)),
                 *(() if host else answer_profile_note(subject, same, best)),
             ]
-            found = explain_windows(name_there, windows, len(same), findings)
+            explanation = explain_windows(name_there, windows, len(same), findings)
             yield (
                 rate,
                 msgspec.structs.replace(
-                    found,
+                    explanation,
                     sample=same[0].sample,
                     figure=None if criterion is None else _criterion_figure(same, criterion),
                     criterion=criterion,

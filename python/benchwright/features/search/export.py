@@ -65,8 +65,8 @@ def export_searches(study: Study, session: int) -> Path:
 
 def loads_text(listed: Sequence[ExportedTrial]) -> str:
     """Return one row per trial; absent values are empty."""
-    factors = list(dict.fromkeys(n for one in listed for n, _ in one.done.sample))
-    keys = list(dict.fromkeys(k for one in listed for k in one.done.trial.values))
+    factors = list(dict.fromkeys(n for trial in listed for n, _ in trial.done.sample))
+    keys = list(dict.fromkeys(k for trial in listed for k in trial.done.trial.values))
     heads = [
         *_TRIAL_COLUMNS,
         *(f"factor:{name}" for name in factors),
@@ -74,7 +74,7 @@ def loads_text(listed: Sequence[ExportedTrial]) -> str:
         "marks",
         *keys,
     ]
-    return csv_of_rows([heads, *(_load_row(one, factors, keys) for one in listed)])
+    return csv_of_rows([heads, *(_load_row(trial, factors, keys) for trial in listed)])
 
 
 def _load_row(
@@ -95,9 +95,9 @@ def _load_row(
 
 def series_text(listed: Sequence[ExportedTrial]) -> str:
     """Return one row per bin of each trial; values of an empty bin are empty."""
-    keys = list(dict.fromkeys(key for one in listed for key in one.done.trial.series.values))
+    keys = list(dict.fromkeys(key for trial in listed for key in trial.done.trial.series.values))
     heads = ["search", "trial", "at_s", "width_s", "count", *keys]
-    return csv_of_rows([heads, *(row for one in listed for row in _series_rows(one, keys))])
+    return csv_of_rows([heads, *(row for trial in listed for row in _series_rows(trial, keys))])
 
 
 def _series_rows(exported_trial: ExportedTrial, keys: Sequence[str]) -> Iterable[list[object]]:

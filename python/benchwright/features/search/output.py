@@ -207,12 +207,12 @@ def sample_opening_text(number: int, count: int, wanted: SampleRequest) -> str:
 
 def sample_ending_text(number: int, result: SampleResult) -> str:
     """Return the result of a sample's search."""
-    found = result.found
+    claim_result = result.found
     if result.peak_rate is None:
-        return f"sample {number}: {open_answer_text(found)}: {found.detail}"
-    interval = interval_text(found.interval)
+        return f"sample {number}: {open_answer_text(claim_result)}: {claim_result.detail}"
+    interval = interval_text(claim_result.interval)
     ends = f" ({interval})" if interval else ""
-    return f"sample {number}: {found.status}: {rate_text(result.peak_rate)}{ends}"
+    return f"sample {number}: {claim_result.status}: {rate_text(result.peak_rate)}{ends}"
 
 
 ExperimentT = TypeVar("ExperimentT", bound=SearchExperiment[Any, Any])

@@ -102,9 +102,9 @@ def _by_load(
     trials: Sequence[SearchTrial], criteria: Sequence[Criterion]
 ) -> tuple[TestResult, ...]:
     at_load: dict[tuple[Pairs, float], list[tuple[int, SearchTrial]]] = {}
-    for number, one in enumerate(trials, 1):
-        if one.trial.ending is not LoadEnding.FAILED:
-            at_load.setdefault((one.sample, one.trial.rate), []).append((number, one))
+    for number, trial in enumerate(trials, 1):
+        if trial.trial.ending is not LoadEnding.FAILED:
+            at_load.setdefault((trial.sample, trial.trial.rate), []).append((number, trial))
     samples = {sample for sample, _ in at_load}
     tests = []
     for (sample, rate), here in at_load.items():
@@ -120,9 +120,9 @@ def _by_load(
 
 def _column(key: str, here: Iterable[tuple[int, SearchTrial]]) -> MetricColumn:
     known = [
-        (number, one.trial.values[key])
-        for number, one in here
-        if math.isfinite(one.trial.values.get(key, math.nan))
+        (number, trial.trial.values[key])
+        for number, trial in here
+        if math.isfinite(trial.trial.values.get(key, math.nan))
     ]
     return MetricColumn(key, tuple(n for n, _ in known), tuple(v for _, v in known))
 
@@ -135,12 +135,12 @@ def _relative(
     trials: Sequence[SearchTrial], found: Mapping[Pairs, ClaimResult]
 ) -> PlotGroup | None:
     values: dict[int, float] = {}
-    for number, one in enumerate(trials, 1):
-        result = found.get(one.sample)
-        if result is None or one.trial.ending is not LoadEnding.WHOLE:
+    for number, trial in enumerate(trials, 1):
+        result = found.get(trial.sample)
+        if result is None or trial.trial.ending is not LoadEnding.WHOLE:
             continue
-        expected = _response_at(one.trial.offered_rate, result.curve)
-        value = one.trial.values.get(result.binding, math.nan)
+        expected = _response_at(trial.trial.offered_rate, result.curve)
+        value = trial.trial.values.get(result.binding, math.nan)
         if expected is not None and math.isfinite(value):
             values[number] = value / expected
     if len(values) < FEWEST_OF_PROBABILITY_PLOT:
@@ -168,7 +168,7 @@ def search_part(study: Study, session: StoredSession, part: str) -> ReportPart:
     """Return the report of a session that searches over loads."""
     opened = open_search(study, session)
     listed = exported_trials(study, session.number)
-    trials = [one.done for one in listed]
+    trials = [exported_trial.done for exported_trial in listed]
     loads = explained_loads(opened.ledger, session.info)
     about = findings_about_session(study, session.number)
     view = search_view(opened, about, loads, part=part, verbose=True)
@@ -264,7 +264,7 @@ def _cost_picture(part: str, trials: Sequence[SearchTrial]) -> Iterator[Picture]
     if not trials:
         return
     # The searches of a surface number their trials from 1 each.
-    numbered = [msgspec.structs.replace(one, number=at) for at, one in enumerate(trials, 1)]
+    numbered = [msgspec.structs.replace(trial, number=at) for at, trial in enumerate(trials, 1)]
     yield Picture(
         id=f"{part}-costs",
         title="Cost of the trials",

@@ -75,12 +75,12 @@ class PeakReader(SampleReader[PeakRequest]):
         """Return the limits; none after a mistake in them."""
         found: dict[str, Criterion] = {}
         for text in self.request.limits:
-            one = self.parsed("--limit", text, parse_criterion)
-            if one is not None and one.key in found:
+            criterion = self.parsed("--limit", text, parse_criterion)
+            if criterion is not None and criterion.key in found:
                 hint = "the stricter one is enough"
-                self.wrong("--limit", text, f"{one.key} has two limits", hint)
-            elif one is not None:
-                found[one.key] = one
+                self.wrong("--limit", text, f"{criterion.key} has two limits", hint)
+            elif criterion is not None:
+                found[criterion.key] = criterion
         return tuple(found.values()) if len(found) == len(self.request.limits) else ()
 
     def claims(self) -> tuple[Claim, ...]:
@@ -97,11 +97,11 @@ class PeakReader(SampleReader[PeakRequest]):
             self.wrong("--claim", text, "a claim is given twice", "leave one out")
         confidence = self.value("confidence")
         return tuple(
-            one
+            claim
             # `slo` has its own confidence.
-            if confidence is None or one.kind is ClaimKind.SLO
-            else msgspec.structs.replace(one, confidence=confidence)
-            for one in found or (Claim(),)
+            if confidence is None or claim.kind is ClaimKind.SLO
+            else msgspec.structs.replace(claim, confidence=confidence)
+            for claim in found or (Claim(),)
         )
 
     def check_rates(self, low: float | None, start: float | None, high: float | None) -> None:

@@ -205,7 +205,7 @@ def surface_report(
         trials=trials,
         goal=plan.goal,
         claims=plan.claims,
-        policy=next((one.found.policy for one in result.results), plan.policy),
+        policy=next((sample_result.found.policy for sample_result in result.results), plan.policy),
         result=result,
         asked=predict_samples(plan.goal, result.results, wanted),
         bench_findings=_with_profiles(about_session, trials),
@@ -264,12 +264,12 @@ def _answers_of(report: PeakReport | RampReport | SurfaceReport) -> Iterator[Sam
     if report.status == "interrupted" and not isinstance(report, SurfaceReport):
         return
     if isinstance(report, RampReport):
-        found = report.result
+        ramp_result = report.result
         at = None
         what = report.detail
-        if found is not None and found.saturation is not None:
+        if ramp_result is not None and ramp_result.saturation is not None:
             what = f"throughput at saturation, over {report.goal.axis}"
-            at = found.saturation.throughput
+            at = ramp_result.saturation.throughput
         yield SampleAnswer(
             sample=report.sample,
             metric="throughput",
@@ -287,7 +287,7 @@ def _answers_of(report: PeakReport | RampReport | SurfaceReport) -> Iterator[Sam
         named = [("", finding) for finding in report.findings]
     else:
         criteria = report.goal.peak.criteria
-        peaks = [(at, one.found) for at, one in report.result.by_sample.items()]
+        peaks = [(at, sample_result.found) for at, sample_result in report.result.by_sample.items()]
         named = named_findings(report)
     for sample, peak in peaks:
         rate = None

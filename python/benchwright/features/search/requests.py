@@ -202,7 +202,7 @@ class _PeakReader(PeakReader):
     def mistakes(self) -> list[Diagnostic]:
         """Return the mistakes: each at its option, or at the line of the key that has its text."""
         places = {} if self._spec is None else self._spec.places
-        return [self._at_key(one, places) for one in self.found]
+        return [self._at_key(mistake, places) for mistake in self.found]
 
     def _at_key(self, mistake: Diagnostic, places: Mapping[str, Where]) -> Diagnostic:
         for option in self._options.values():

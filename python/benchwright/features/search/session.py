@@ -420,7 +420,7 @@ class SearchExperiment(ABC, Generic[ResultT, ListenerT]):
         named = named if in_table is None else (in_table, *named)
         known = "name its processes with --target-port or --target-name for bw why"
         if named:
-            known = f"bw why counts as the server: {list_text([one.text for one in named])}"
+            known = f"bw why counts as the server: {list_text([named_server.text for named_server in named])}"
         shared = "; it shares the CPUs with the generator" if implied_server(target) else ""
         return f"{target_text(target)}, not started by bw{shared}; {known}"
 
@@ -543,10 +543,10 @@ def _check_named(spec: Spec) -> None:
     server = spec.server
     if server is None or server.named is None or server.configure or spec.server_host:
         return
-    found = find_server(server.named, (os.getpid(),))
-    if not found.pids:
+    processes = find_server(server.named, (os.getpid(),))
+    if not processes.pids:
         place = spec.places.get(f"server.{server.named.by}", Where(spec.file))
-        raise mistake(place, SERVER_NOT_FOUND, found.why, found.remedy)
+        raise mistake(place, SERVER_NOT_FOUND, processes.why, processes.remedy)
 
 
 def _implied_servers(spec: Spec) -> tuple[NamedServer, ...]:
@@ -555,8 +555,8 @@ def _implied_servers(spec: Spec) -> tuple[NamedServer, ...]:
     target = _engine_target(spec)
     if spec.server is not None or target is None:
         return ()
-    found = implied_server(target)
-    return () if found is None else (found,)
+    server = implied_server(target)
+    return () if server is None else (server,)
 
 
 def _engine_target(spec: Spec) -> LoadTarget | None:

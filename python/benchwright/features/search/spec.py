@@ -70,10 +70,10 @@ def read_commands(table: TomlTable, key: str) -> tuple[CommandText, ...]:
         return ()
     value = table.values[key]
     if isinstance(value, str):
-        found = [_command(table, value, key)]
+        command_texts = [_command(table, value, key)]
     else:
-        found = [_command(table, one, key, at) for at, one in enumerate(value)]
-    return tuple(one for one in found if one is not None)
+        command_texts = [_command(table, one, key, at) for at, one in enumerate(value)]
+    return tuple(command_text for command_text in command_texts if command_text is not None)
 
 
 def _command(table: TomlTable, value: Any, *keys: str | int) -> CommandText | None:
@@ -91,14 +91,14 @@ def _command(table: TomlTable, value: Any, *keys: str | int) -> CommandText | No
 
 
 def _word_command(table: TomlTable, value: list[Any], *keys: str | int) -> CommandText | None:
-    found = []
+    templates = []
     for index, word in enumerate(value):
         if not isinstance(word, str):
             where = table.at(*keys, index)
             table.mistyped(where, f"a word of {keys[0]}", word, (str,))
             return None
-        found.append(template_of(table, word, *keys, index))
-    return CommandText(tuple(found))
+        templates.append(template_of(table, word, *keys, index))
+    return CommandText(tuple(templates))
 
 
 def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
@@ -109,11 +109,11 @@ def _text_command(table: TomlTable, text: str, *keys: str | int) -> CommandText:
     refuse_unknown_names(table, text, place, shell=shell)
     if shell:
         return CommandText((brace_template(text, place, tuple(table.known)),), shell=True)
-    found, _ = split_words(text)
+    words, _ = split_words(text)
     return CommandText(
         tuple(
-            brace_template(one.text, _shifted(place, one.offset), tuple(table.known))
-            for one in found
+            brace_template(word.text, _shifted(place, word.offset), tuple(table.known))
+            for word in words
         )
     )
 

@@ -214,8 +214,8 @@ def _workload_of(table: TomlTable, key: str) -> WorkloadFile | None:
     except Unreadable as error:
         table.refuse(table.at(key), error.message)
     except InputError as error:
-        for one in error.diagnostics:
-            table.note(one)
+        for mistake in error.diagnostics:
+            table.note(mistake)
     return None
 
 
@@ -432,16 +432,16 @@ def _spec(top: TomlTable, file: str, more: Mapping[str, ReadTable]) -> Spec:
     table = top.silent()
     spec = read_at(first, table)
     found = dict.fromkeys(table.found)
-    for one in table.found:
-        top.note(at_levels(one, first, uses))
+    for mistake in table.found:
+        top.note(at_levels(mistake, first, uses))
     for sample in others if uses else ():
         table = top.silent()
         read_at(sample, table)
         changed = tuple(one for one in sample if one not in first)
-        for one in table.found:
-            if one not in found:
-                found[one] = None
-                top.note(at_levels(one, changed, uses, every=True))
+        for mistake in table.found:
+            if mistake not in found:
+                found[mistake] = None
+                top.note(at_levels(mistake, changed, uses, every=True))
     return msgspec.structs.replace(
         spec, read_at=read_again if factors else None, files=tuple(top.files.items())
     )

@@ -267,7 +267,9 @@ def trials_table(
             if any(offered(trial) is not None for trial in trials)
             else []
         ),
-        figure_column("Lasted", "lasted", lambda one: one.trial.lasted_s, times, rank=3),
+        figure_column(
+            "Lasted", "lasted", lambda search_trial: search_trial.trial.lasted_s, times, rank=3
+        ),
         figure_column(
             *("Cost", "cost", lambda one: one.trial.cost_s, times),
             note="with the start and stop of the server",
@@ -287,7 +289,7 @@ def _value_columns(
     trials: Sequence[SearchTrial], criteria: Sequence[Criterion], most_values: int
 ) -> Iterator[CellColumn[SearchTrial]]:
     def value_of(name: str) -> Callable[[SearchTrial], float | None]:
-        return lambda one: one.trial.values.get(name)
+        return lambda search_trial: search_trial.trial.values.get(name)
 
     for each in criteria:
         get = value_of(each.key)
@@ -318,9 +320,9 @@ def _ended(
     """Return the cell of how a trial ended, if it was not whole; a repeated failure refers to the
     first trial that had it."""
     first: dict[tuple[Pairs, str], int] = {}
-    for one in trials:
-        if one.trial.ending is LoadEnding.FAILED:
-            first.setdefault((one.sample, one.trial.failure), one.number)
+    for search_trial in trials:
+        if search_trial.trial.ending is LoadEnding.FAILED:
+            first.setdefault((search_trial.sample, search_trial.trial.failure), search_trial.number)
 
     def cell(_: str, one: SearchTrial) -> Cell:
         trial = one.trial

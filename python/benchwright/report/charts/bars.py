@@ -149,8 +149,8 @@ def _ordered(plan: PlotPlan) -> PlotPlan:
         pairs = sorted(zip(group.sources, at, strict=True), key=lambda pair: order[pair[1].label])
         groups.append(msgspec.structs.replace(group, sources=tuple(source for source, _ in pairs)))
         places.append(tuple(place for _, place in pairs))
-    found = msgspec.structs.replace(plan.places, groups=tuple(places))
-    return msgspec.structs.replace(plan, groups=tuple(groups), places=found)
+    positions = msgspec.structs.replace(plan.places, groups=tuple(places))
+    return msgspec.structs.replace(plan, groups=tuple(groups), places=positions)
 
 
 def _side_by_side(plan: PlotPlan) -> bool:

@@ -110,18 +110,18 @@ def _median(
     column = source.columns.get(component.name)
     if column is None:
         return PlotPoint(source.name, place.label, 0.0, gap=ABSENT)
-    found = quantile_interval(column.values, 0.5, plan.request.confidence)
+    estimate = quantile_interval(column.values, 0.5, plan.request.confidence)
     bars = plan.request.errorbars != "none"
-    both = finite(found.low) is not None and finite(found.high) is not None
+    both = finite(estimate.low) is not None and finite(estimate.high) is not None
     return PlotPoint(
         test=source.name,
         label=place.label,
         x=0.0,
-        n=found.n,
-        value=finite(found.value),
-        low=found.low if bars and both else None,
-        high=found.high if bars and both else None,
-        method=found.method if bars and both else "",
+        n=estimate.n,
+        value=finite(estimate.value),
+        low=estimate.low if bars and both else None,
+        high=estimate.high if bars and both else None,
+        method=estimate.method if bars and both else "",
         values=SingleValues(column.epochs, column.values),
     )
 
@@ -382,7 +382,7 @@ def epoch_sheet(plot: PlotData, style: ChartStyle) -> Sheet:
     several = len(plot.components()) > 1
     all_values = [p.values for s in drawn for p in s.points if p.values is not None]
     epochs = [epoch for values in all_values for epoch in values.epochs]
-    epochs += [one.epoch for values in all_values for one in values.left_out]
+    epochs += [trial.epoch for values in all_values for trial in values.left_out]
     room = 0.02 * (max(epochs) - min(epochs)) + 0.6
     along = PanelAxis("", unit=AxisUnit.COUNT, low=min(epochs) - room, high=max(epochs) + room)
     panels = []
@@ -408,10 +408,12 @@ def _course(series: PlotSeries) -> tuple[PanelCurve, ...]:
         middle = (epochs[at - 1] + epochs[at]) / 2
         curves.append(PanelCurve("change", (middle, middle), ends, colour=_RED, dash=1))
     for state, (label, colour, shape) in STATE_LOOKS.items():
-        here = [one for one in values.left_out if one.state == state and one.value is not None]
+        here = [
+            trial for trial in values.left_out if trial.state == state and trial.value is not None
+        ]
         if here:
-            x = tuple(float(one.epoch) for one in here)
-            y = tuple(one.value for one in here)
+            x = tuple(float(trial.epoch) for trial in here)
+            y = tuple(trial.value for trial in here)
             form = CurveForm.POINTS
             curves.append(PanelCurve(label, x, y, form, colour=colour, shape=shape))
     cuts = [values.removed, *values.changes, len(values.values)]
@@ -429,10 +431,10 @@ def _spans(series: PlotSeries) -> tuple[ShadedRange, ...]:
         return ()
     spans = [
         ShadedRange(
-            f"{one.state}, without a value", one.epoch - 0.4, one.epoch + 0.4, in_legend=True
+            f"{trial.state}, without a value", trial.epoch - 0.4, trial.epoch + 0.4, in_legend=True
         )
-        for one in values.left_out
-        if one.value is None
+        for trial in values.left_out
+        if trial.value is None
     ]
     if values.removed:
         end = values.epochs[min(values.removed, len(values.epochs) - 1)]

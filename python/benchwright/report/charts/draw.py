@@ -635,7 +635,7 @@ def _label_levels(axes: Any, panel: Panel, *, step: int) -> None:
     for which, axis in (("x", panel.x), ("y", panel.y)):
         getattr(axes, f"set_{which}label")(axis.label)
         shown = axis.ticks[::step]
-        at, labels = [one.x for one in shown], [one.label for one in shown]
+        at, labels = [tick.x for tick in shown], [tick.label for tick in shown]
         getattr(axes, f"set_{which}ticks")(at, labels=labels)
 
 

@@ -48,10 +48,10 @@ def forest_sheet(comparison: ComparisonResult, metric_name: Callable[[str], str]
     curves = []
     for verdict, (colour, shape) in _LOOKS.items():
         labelled: dict[str, list[MetricVerdict]] = {}
-        for one in verdicts:
-            if one.verdict is verdict:
-                label = verdict_word(one, comparison) if verdict else "not judged"
-                labelled.setdefault(label, []).append(one)
+        for metric_verdict in verdicts:
+            if metric_verdict.verdict is verdict:
+                label = verdict_word(metric_verdict, comparison) if verdict else "not judged"
+                labelled.setdefault(label, []).append(metric_verdict)
         for label, here in labelled.items():
             curves.append(
                 PanelCurve(
@@ -113,9 +113,9 @@ def _null_curve(comparison: ComparisonResult, verdicts: list[MetricVerdict]) -> 
         return None
     widths = {floor.metric: floor.half_width for floor in comparison.null.floors}
     here = [
-        (row, width, one.metric)
-        for row, one in enumerate(verdicts)
-        if (width := widths.get(one.metric)) is not None and math.isfinite(width)
+        (row, width, verdict.metric)
+        for row, verdict in enumerate(verdicts)
+        if (width := widths.get(verdict.metric)) is not None and math.isfinite(width)
     ]
     if not here:
         return None

@@ -44,7 +44,7 @@ def stacked_sheet(panels: Sequence[Panel], style: ChartStyle, columns: int = 1) 
     if columns == 1 and not drawn[0].sideways:
         # Only the lowest panel has the names of groups and the axis' label.
         upper = msgspec.structs.replace
-        drawn[:-1] = [upper(one, x=upper(one.x, label="", groups=())) for one in drawn[:-1]]
+        drawn[:-1] = [upper(panel, x=upper(panel.x, label="", groups=())) for panel in drawn[:-1]]
     return Sheet(style.title, tuple(drawn), columns, whole_page=True)
 
 
@@ -188,8 +188,8 @@ def error_bar(
 
 def reached_estimate(stop: StopDecision | None, metric: str) -> Estimate | None:
     """Return the final estimate of a test's stopping rule; None if it has none."""
-    found = () if stop is None else stop.reached
-    return next((r.estimate for r in found if r.metric == metric), None)
+    precisions = () if stop is None else stop.reached
+    return next((r.estimate for r in precisions if r.metric == metric), None)
 
 
 # -- The request, and its meaning for these tests ---------------------------------------

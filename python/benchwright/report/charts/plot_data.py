@@ -233,13 +233,13 @@ def plot_document(
         blocks=plot.blocks,
         series=tuple(
             SeriesEntry(
-                one.name,
-                one.component,
-                one.unit,
-                one.legend,
-                tuple(_point_entry(plot, point) for point in one.points),
+                series.name,
+                series.component,
+                series.unit,
+                series.legend,
+                tuple(_point_entry(plot, point) for point in series.points),
             )
-            for one in plot.series
+            for series in plot.series
         ),
         files=tuple(files),
         findings=entries(FindingEntry, tuple(findings)),

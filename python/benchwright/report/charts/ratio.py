@@ -50,14 +50,14 @@ def ratio_of_tests(
 ) -> Estimate:
     """Return test / baseline of a quantity that both have; NaN if a value is not positive, a
     NaN interval if there are too few values."""
-    one, other = baseline.columns[name], test.columns[name]
+    column, other = baseline.columns[name], test.columns[name]
     if not _paired(baseline, test):
-        return ratio_of_means(one.values, other.values, confidence)
-    if min(*one.values, *other.values) <= 0:
+        return ratio_of_means(column.values, other.values, confidence)
+    if min(*column.values, *other.values) <= 0:
         return Estimate(math.nan, math.nan, math.nan, confidence, "paired", 0, "ratio")
     assert test.arm is not None
     mixture_interval = t_mixture_interval(
-        _log_ratios(one, other, test.arm.trials_per_block), confidence
+        _log_ratios(column, other, test.arm.trials_per_block), confidence
     )
     method = f"{mixture_interval.method}, paired"
     value, low, high = map(
@@ -72,11 +72,11 @@ def _exp(value: float) -> float:
 
 def _paired(baseline: TestResult, test: TestResult) -> bool:
     """Return whether both are arms of one comparison in blocks."""
-    one, other = baseline.arm, test.arm
-    if one is None or other is None:
+    arm, other = baseline.arm, test.arm
+    if arm is None or other is None:
         return False
-    same = one.comparison == other.comparison and one.place != other.place
-    return same and one.paired and other.paired
+    same = arm.comparison == other.comparison and arm.place != other.place
+    return same and arm.paired and other.paired
 
 
 def _log_ratios(baseline: MetricColumn, test: MetricColumn, per_block: int) -> list[float]:
@@ -259,9 +259,9 @@ def _short(
     """Return which of two tests have fewer than the two trials that an error bar needs."""
     return tuple(
         (f"{group.name} {source.name}", "1 trial")
-        for one in pair
+        for test in pair
         for group, source, _ in plan.tests()
-        if source is one and len(source.columns[component.name].values) < 2
+        if source is test and len(source.columns[component.name].values) < 2
     )
 
 

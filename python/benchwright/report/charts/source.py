@@ -66,14 +66,16 @@ def components_of(groups: Iterable[PlotGroup]) -> tuple[PlotComponent, ...]:
     """Return all quantities that any test has, in the tables' order."""
     found: dict[str, PlotComponent] = {}
     for group in groups:
-        found |= {one.name: one for one in group.named if one.name not in found}
+        found |= {
+            component.name: component for component in group.named if component.name not in found
+        }
         for test in group.sources:
             rows = [test.rules.row(name) for name in test.columns]
             for row in rows:
                 found.setdefault(row.name, PlotComponent(row.name, row.label, row.unit))
-            for name, one in stated_of(test).items():
+            for name, summary in stated_of(test).items():
                 label = test.rules.row(name).label
-                found.setdefault(name, PlotComponent(name, label, one.unit))
+                found.setdefault(name, PlotComponent(name, label, summary.unit))
     return tuple(found[name] for name in MetricRules().ordered(found))
 
 

@@ -689,7 +689,9 @@ def _x_text(x: float, axis: PanelAxis) -> str:
     if not axis.ticks:
         return tick_text(x, axis)
     nearest = min(axis.ticks, key=lambda tick: abs(tick.x - x))
-    group = min(axis.groups, key=lambda one: abs(one.x - x)).label if axis.groups else ""
+    group = (
+        min(axis.groups, key=lambda axis_tick: abs(axis_tick.x - x)).label if axis.groups else ""
+    )
     return f"{group} {nearest.label}".strip()
 
 

@@ -157,23 +157,26 @@ def _estimates(
     means: Sequence[tuple[int, Estimate]], scale: float, names: Sequence[str]
 ) -> PanelCurve:
     """Return the estimates as points with their intervals, where those are finite."""
-    known = [finite(one.low) is not None and finite(one.high) is not None for _, one in means]
+    known = [
+        finite(estimate.low) is not None and finite(estimate.high) is not None
+        for _, estimate in means
+    ]
     levels = {
-        one.confidence
-        for (_, one), both in zip(means, known, strict=True)
-        if both and one.confidence
+        estimate.confidence
+        for (_, estimate), both in zip(means, known, strict=True)
+        if both and estimate.confidence
     }
     level = levels.pop() if len(levels) == 1 else math.nan
     percent = f"{100 * level:g} % " if math.isfinite(level) else ""
     label = f"estimate, {percent}interval" if any(known) else "estimate"
     ends = [
-        (one.low * scale, one.high * scale) if both else (None, None)
-        for (_, one), both in zip(means, known, strict=True)
+        (estimate.low * scale, estimate.high * scale) if both else (None, None)
+        for (_, estimate), both in zip(means, known, strict=True)
     ]
     return PanelCurve(
         label,
         tuple(row + _BELOW for row, _ in means),
-        tuple(one.value * scale for _, one in means),
+        tuple(estimate.value * scale for _, estimate in means),
         CurveForm.POINTS,
         colour=_BLACK,
         shape=3,

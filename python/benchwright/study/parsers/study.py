@@ -80,7 +80,11 @@ class _StudyParser:
 
 def _status_now(study: Study, session: StoredSession) -> str:
     """Return how a session ended; `running` while a process writes to it."""
-    (now,) = (one for one in sessions_now(study) if one.number == session.number)
+    (now,) = (
+        stored_session
+        for stored_session in sessions_now(study)
+        if stored_session.number == session.number
+    )
     return now.status
 
 

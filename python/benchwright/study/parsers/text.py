@@ -249,7 +249,7 @@ class _CsvParser:
     def parse(self, path: Path, text: str) -> list[TestResult]:
         """Return the tests of a file's text. Raises InputError as `read`."""
         complaints = ParseErrors(path, "csv-syntax")
-        tests = [one for one, _ in self.with_lines(path, text, complaints)]
+        tests = [test for test, _ in self.with_lines(path, text, complaints)]
         return complaints.results(tests, "")
 
     def with_lines(
@@ -313,12 +313,12 @@ class _CsvTest:
         parts: dict[tuple[str, ...], _CsvTest] = {}
         for block, line, texts in zip(self.blocks, self.lines, self.texts, strict=True):
             levels = dict(levels_of(block, texts))
-            one = parts.setdefault(tuple(levels.values()), _CsvTest(self.sample | levels))
+            test = parts.setdefault(tuple(levels.values()), _CsvTest(self.sample | levels))
             if is_counted:
-                block = msgspec.structs.replace(block, epoch=len(one.blocks) + 1)
-            one.blocks.append(block)
-            one.lines.append(line)
-            one.texts.append(texts)
+                block = msgspec.structs.replace(block, epoch=len(test.blocks) + 1)
+            test.blocks.append(block)
+            test.lines.append(line)
+            test.texts.append(texts)
         yield from parts.values()
 
 
@@ -389,8 +389,8 @@ class _CsvTable:
                 continue
             if not found & {*_HTTP_SUCCESS} and not all(map(_is_error, found)):
                 continue
-            for one in self._tests.values():
-                one.blocks = [_with_status(block, name) for block in one.blocks]
+            for csv_test in self._tests.values():
+                csv_test.blocks = [_with_status(block, name) for block in csv_test.blocks]
 
     def _fail_by_exit(self, numbers: Collection[str]) -> None:
         """Make exit statuses of a column with another name than `status` those of the rows. A row
@@ -574,11 +574,11 @@ class _CsvTable:
         levels = _levels_text(sample)
         test = known.get("test") or apart or self._file
         key = (test, levels, apart, line if self._hyperfine else 0)
-        found = self._tests.setdefault(key, _CsvTest(sample))
-        found.lines.append(line)
-        found.texts.append(texts)
-        epoch = place["epoch"] if known.get("epoch") else len(found.blocks) + 1
-        found.blocks.append(
+        csv_test = self._tests.setdefault(key, _CsvTest(sample))
+        csv_test.lines.append(line)
+        csv_test.texts.append(texts)
+        epoch = place["epoch"] if known.get("epoch") else len(csv_test.blocks) + 1
+        csv_test.blocks.append(
             MeasurementBlock(place["thread"], epoch, command, shell_status(place["status"]), values)
         )
 

@@ -53,8 +53,8 @@ class ExportFormat(msgspec.Struct, frozen=True):
 
 
 FORMATS = {
-    one.name: one
-    for one in (
+    export_format.name: export_format
+    for export_format in (
         ExportFormat("hyperfine", "hyperfine's scripts", tools.hyperfine),
         ExportFormat("pyperf", "pyperf show, compare_to", tools.pyperf),
         ExportFormat("benchfmt", "Go's benchstat", tools.benchfmt),

@@ -61,8 +61,8 @@ def junit(view: ExportView) -> Exported:
     if cases:
         name = f"{view.study}@{view.session}"
         spent = sum(trial.duration_ns for test in tests for trial in test.trials)
-        found = view.findings if not suites else [f for t in tests for f in t.findings]
-        suites.insert(0, suite_of(name, cases, spent or view.duration_ns, found))
+        findings = view.findings if not suites else [f for t in tests for f in t.findings]
+        suites.insert(0, suite_of(name, cases, spent or view.duration_ns, findings))
     for suite in suites:
         suite.set("timestamp", f"{moment(view.started_ns):%Y-%m-%dT%H:%M:%S}")
         suite.insert(0, _properties(view))
@@ -142,7 +142,7 @@ def _case(view: ExportView, test: ExportTest) -> ElementTree.Element:
 
 def _limits(view: ExportView, load: ExportLoad) -> list[ElementTree.Element]:
     """Return the cases of the limits that a load was judged by."""
-    repeated = sum(one.test == load.test for one in view.loads) > 1
+    repeated = sum(export_load.test == load.test for export_load in view.loads) > 1
     part = f".trial{load.trial}" if repeated else ""
     return limit_cases(load.limits, f"bw.load.{load.test}{part}")
 
@@ -245,7 +245,7 @@ def _result_rows(view: ExportView) -> list[list[str]]:
     for test in view.measured:
         levels = dict(test.keys)
         shown = [test.metric(name) for name in names]
-        cells = [ABSENT if one is None else _figure_cells(one)[0] for one in shown]
+        cells = [ABSENT if metric is None else _figure_cells(metric)[0] for metric in shown]
         interval = _figure_cells(test.metrics[0])[1]
         head = [levels.get(key, "") for key in keys] or [test.name]
         rows.append([*head, *cells, interval])

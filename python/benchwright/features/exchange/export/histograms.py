@@ -67,8 +67,8 @@ def hlog(view: ExportView) -> Exported:
     for load in loads:
         name = f"{load.test}:{load.trial}" if len(loads) > 1 else ""
         start_ns = load.result.started_ns - base_ns
-        for label, one in load.result.labels.items():
-            response = one.response_ns
+        for label, kind_result in load.result.labels.items():
+            response = kind_result.response_ns
             line = _log_line(start_ns, load.result.elapsed_ns, response.max, response.hdr)
             named.append((f"{name}:{label}".removeprefix(":"), iter([line])))
         # Behind its labels, so that the starts ascend.
@@ -144,8 +144,8 @@ def hgrm(view: ExportView) -> Exported:
 
 def _hgrm_text(loads: Sequence[ExportLoad], name: str, *, label: bool = False) -> str:
     """Return the distribution of a kind of operation, or of a label, which has at least one value."""
-    found = (load.part(name, label=label) for load in loads)
-    times = [one.response_ns for one in found if one is not None]
+    kind_results = (load.part(name, label=label) for load in loads)
+    times = [kind_result.response_ns for kind_result in kind_results if kind_result is not None]
     histogram = histogram_of(loads, name, "response_ns", label=label)
     mean, sd = _moments(times)
     longest = max(time.max or 0 for time in times)

@@ -197,9 +197,9 @@ def _times_family(
 
 
 def _label_counts(loads: list[ExportLoad], label: str) -> Iterator[tuple[str, float]]:
-    found = [part for load in loads if (part := load.part(label, label=True))]
-    yield "completed", float(sum(one.operations for one in found))
-    yield "errors", float(sum(sum(one.errors.values()) for one in found))
+    kind_results = [part for load in loads if (part := load.part(label, label=True))]
+    yield "completed", float(sum(kind_result.operations for kind_result in kind_results))
+    yield "errors", float(sum(sum(kind_result.errors.values()) for kind_result in kind_results))
 
 
 def _kinds(loads: list[ExportLoad]) -> list[str]:
@@ -213,8 +213,8 @@ def _histogram(
 ) -> tuple[list[tuple[dict[str, str], float]], list[str]]:
     """Return the samples of a histogram, and the suffix of each."""
     histogram = histogram_of(loads, name, times, label=label)
-    found = (load.part(name, label=label) for load in loads)
-    parts = [getattr(one, times) for one in found if one is not None]
+    kind_results = (load.part(name, label=label) for load in loads)
+    parts = [getattr(kind_result, times) for kind_result in kind_results if kind_result is not None]
     samples = [
         ({**labels, "le": repr(limit)}, float(histogram.count[histogram.high <= limit * 1e9].sum()))
         for limit in _LIMITS_S
@@ -232,7 +232,9 @@ def _labels_of(view: ExportView, name: str) -> dict[str, str]:
 
 
 def _per_s(of: str) -> Callable[[IntervalResult], float | None]:
-    return lambda one: 1e9 * float(getattr(one, of)) / one.length_ns
+    return lambda interval_result: (
+        1e9 * float(getattr(interval_result, of)) / interval_result.length_ns
+    )
 
 
 def _in_seconds(of: str) -> Callable[[IntervalResult], float | None]:

@@ -199,13 +199,13 @@ def otava(view: ExportView) -> Exported:
     """
     by_test: dict[str, list[tuple[ExportView, ExportTest]]] = {}
     left_out: list[str] = []
-    for one in (*view.earlier, view):
-        for test in one.measured:
-            by_test.setdefault(test.name, []).append((one, test))
-        if one is not view:
+    for export_view in (*view.earlier, view):
+        for test in export_view.measured:
+            by_test.setdefault(test.name, []).append((export_view, test))
+        if export_view is not view:
             left_out += (
-                f"session {one.session} of {test.name} is left out: it has no value"
-                for test in one.tests
+                f"session {export_view.session} of {test.name} is left out: it has no value"
+                for test in export_view.tests
                 if not test.metrics
             )
     if not by_test:

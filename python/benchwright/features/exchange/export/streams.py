@@ -107,15 +107,15 @@ class _Run(msgspec.Struct, frozen=True):
 
 def _runs(view: ExportView, form: str) -> list[_Run]:
     """Return the loads with streams that succeeded. Raises InputError if there is none."""
-    found = [
+    runs = [
         _Run(load, load.result.streams)
         for load in measured_loads(view, form)
         if load.result.streams is not None and load.result.streams.succeeded
     ]
-    if not found:
+    if not runs:
         message = f"{view.study}@{view.session} has no load with a stream that succeeded"
         raise refusal(form, message, "streams: bw load --llm, or --events")
-    return found
+    return runs
 
 
 def _exported(

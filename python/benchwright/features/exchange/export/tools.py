@@ -68,14 +68,14 @@ def _hyperfine_result(test: ExportTest) -> dict[str, Any]:
 
 def _timed_tests(view: ExportView, form: str) -> list[ExportTest]:
     """Return the tests with a trial that counts. Raises InputError if there is none."""
-    found = [test for test in view.tests if _timed(test)]
-    if not found and not any(test.trials for test in view.tests):
+    tests = [test for test in view.tests if _timed(test)]
+    if not tests and not any(test.trials for test in view.tests):
         message = f"it describes times of runs, which this bw {view.kind} does not have"
         hint = "formats for any metric: benchfmt, bencher, openmetrics, perfherder"
         raise refusal(form, message, hint)
-    if not found:
+    if not tests:
         measured_tests(view, form)
-    return found
+    return tests
 
 
 def _timed(test: ExportTest) -> list[ExportTrial]:
@@ -191,9 +191,9 @@ def benchfmt(view: ExportView) -> Exported:
         lines.append(f"goarch: {_GO_ARCHITECTURES.get(machine, machine)}")
     if model := one_line(view.facts.get("cpu.model", "")):
         lines.append(f"cpu: {model}")
-    metrics = {one.name: one for test in tests for one in test.metrics}
+    metrics = {metric.name: metric for test in tests for metric in test.metrics}
     units = dict(zip(metrics, distinct(map(_go_unit, metrics.values())), strict=True))
-    lines += [f"Unit {units[name]} better={one.better}" for name, one in metrics.items()]
+    lines += [f"Unit {units[name]} better={metric.better}" for name, metric in metrics.items()]
     for test, name in zip(tests, distinct(map(_go_name, tests)), strict=True):
         lines += _go_lines(test, f"{name}-{test.threads}", units)
     return Exported("\n".join(lines) + "\n", figures_of(tests))
@@ -345,7 +345,7 @@ def google_benchmark(view: ExportView) -> Exported:
         entry for family, test in enumerate(tests) for entry in _google_entries(test, family)
     ]
     document = {"context": context, "benchmarks": entries}
-    shown = {name: one for test in tests for name, one in _google_counters(test).items()}
+    shown = {name: metric for test in tests for name, metric in _google_counters(test).items()}
     has = {
         test.name: {
             "elapsed",
@@ -374,9 +374,9 @@ _GOOGLE_MEMBERS = (
 
 def _google_counters(test: ExportTest) -> dict[str, ExportMetric]:
     """Return the metrics that are counters by their names in the file, which no other member has."""
-    found = [metric for metric in test.metrics if metric.name not in _GOOGLE_TIMES]
-    names = distinct((*_GOOGLE_MEMBERS, *(one.base_name for one in found)))
-    return dict(zip(names[len(_GOOGLE_MEMBERS) :], found, strict=True))
+    metrics = [metric for metric in test.metrics if metric.name not in _GOOGLE_TIMES]
+    names = distinct((*_GOOGLE_MEMBERS, *(export_metric.base_name for export_metric in metrics)))
+    return dict(zip(names[len(_GOOGLE_MEMBERS) :], metrics, strict=True))
 
 
 def _google_entries(test: ExportTest, family: int) -> Iterator[dict[str, Any]]:
@@ -401,9 +401,9 @@ def _google_entries(test: ExportTest, family: int) -> Iterator[dict[str, Any]]:
             "iterations": 1,
             **times,
             **{
-                key: one.base.of(trial.values[one.name])
-                for key, one in counters.items()
-                if one.name in trial.values
+                key: metric.base.of(trial.values[metric.name])
+                for key, metric in counters.items()
+                if metric.name in trial.values
             },
         }
     for what, of in _AGGREGATES.items():

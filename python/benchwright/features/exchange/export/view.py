@@ -253,14 +253,14 @@ def units_left_out(metrics: Mapping[str, ExportMetric]) -> tuple[str, ...]:
     """Return a sentence about the units of figures, by their names in a format without units; none
     about a unit that the name says, or that every metric of that name has."""
     units = {
-        name: one.base.name
-        for name, one in metrics.items()
-        if one.base.name and one.base.name != in_base_unit(_usual_unit(name)).name
+        name: metric.base.name
+        for name, metric in metrics.items()
+        if metric.base.name and metric.base.name != in_base_unit(_usual_unit(name)).name
     }
     if not units:
         return ()
-    said = list_text([f"{name} is in {unit}" for name, unit in units.items()])
-    return (f"the units are left out: {said}",)
+    text = list_text([f"{name} is in {unit}" for name, unit in units.items()])
+    return (f"the units are left out: {text}",)
 
 
 def _usual_unit(name: str) -> str:
@@ -349,10 +349,10 @@ _OF_NAME = {"bytes": "B", "bytes_per_s": "B/s", "per_s": "/s"}
 def unit_of(name: str, declared: str) -> str:
     """Return the unit of a metric: the declared one, else the one in its name
     (`response_ns_p99`); empty for a pure number."""
-    found = _UNIT_IN_NAME.search(name)
-    if declared or found is None:
+    match = _UNIT_IN_NAME.search(name)
+    if declared or match is None:
         return written_unit(declared)
-    return _OF_NAME.get(found[1], found[1])
+    return _OF_NAME.get(match[1], match[1])
 
 
 def in_base_unit(unit: str) -> UnitScale:

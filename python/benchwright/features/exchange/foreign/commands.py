@@ -90,7 +90,7 @@ def _value_of_2(key: str, quantity: Node) -> float | None:
 
 def _command_of_2(result: Node, names: Counter[str]) -> TestResult:
     name = _name_of(result)
-    sample = tuple((key, one["value"].text()) for key, one in result["parameters"].members())
+    sample = tuple((key, node["value"].text()) for key, node in result["parameters"].members())
     blocks = []
     for epoch, run in enumerate(result["measurements"].elements(), 1):
         read = []
@@ -181,10 +181,10 @@ def _hyperfine_command(result: Node, names: Counter[str]) -> TestResult:
 def _exit_codes(codes: Sequence[Node], count: int) -> list[int]:
     """Return the exit status of each run; 0 where the file does not have it."""
     found = []
-    for one in codes:
-        code = _BY_SIGNAL if one.absent else one.number() or 0
+    for node in codes:
+        code = _BY_SIGNAL if node.absent else node.number() or 0
         if abs(code) > _MOST_STATUS or code != int(code):
-            one.wrong("is no exit status")
+            node.wrong("is no exit status")
             code = 0
         found.append(int(code))
     return [*found, *[0] * (count - len(found))][:count]
@@ -228,7 +228,7 @@ class _RedisBenchmarkParser:
         """Return one test for each command; a row, the mean of a run, is a trial. Raises InputError
         with file:line:column."""
         text = _with_escaped_quotes(read_text(path, "csv-syntax"))
-        return [_redis_command(one) for one in CSV_PARSER.parse(path, text)]
+        return [_redis_command(test) for test in CSV_PARSER.parse(path, text)]
 
 
 def _with_escaped_quotes(text: str) -> str:

@@ -74,10 +74,10 @@ def _jmh(document: Node) -> list[TestResult]:
     results = list(document.elements())
     names = Counter(result["benchmark"].text() for result in results)
     stated: dict[str, dict[str, set[str]]] = {}
-    for one in results:
-        own = stated.setdefault(one["benchmark"].text(), {})
+    for node in results:
+        own = stated.setdefault(node["benchmark"].text(), {})
         for key in _JMH_LEVELS:
-            own.setdefault(key, set()).add(one[key].text())
+            own.setdefault(key, set()).add(node[key].text())
     return [_jmh_benchmark(result, names, stated) for result in results]
 
 
@@ -434,17 +434,17 @@ class _CriterionParser:
         problems = Problems(path, self.name, _CRITERION_HINT)
         if not path.is_dir():
             return problems.results(_criterion_lines(path, problems))
-        found = []
+        tests = []
         for place in _criterion_places(path):
             own = Problems(place, self.name, _CRITERION_HINT)
-            one = _criterion_test(place, own, named=place != path)
-            if not (one.blocks or one.summaries):
+            test = _criterion_test(place, own, named=place != path)
+            if not (test.blocks or test.summaries):
                 own.add("", "has no sample and no estimate")
             if own.mistakes:
                 problems.not_read(str(place.relative_to(path)), own.mistakes[0])
             else:
-                found.append(one)
-        return problems.results(sorted(found, key=lambda one: one.name))
+                tests.append(test)
+        return problems.results(sorted(tests, key=lambda one: one.name))
 
 
 def _criterion_places(path: Path) -> Iterator[Path]:
@@ -573,7 +573,7 @@ def _criterion_stated(
 
 def _criterion_lines(path: Path, problems: Problems) -> list[TestResult]:
     """Return the tests of cargo-criterion's lines, of which other kinds are skipped."""
-    found = []
+    tests = []
     for number, line in enumerate(content_lines(path), 1):
         if not line.startswith("{"):
             continue
@@ -583,8 +583,8 @@ def _criterion_lines(path: Path, problems: Problems) -> list[TestResult]:
             problems.add(f"line {number}", f"is damaged: {error.in_line}")
             continue
         if node["reason"].text() == "benchmark-complete":
-            found.append(_criterion_event(node))
-    return found
+            tests.append(_criterion_event(node))
+    return tests
 
 
 def _criterion_event(event: Node) -> TestResult:

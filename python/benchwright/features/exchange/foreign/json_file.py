@@ -378,12 +378,12 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
             message = f"{path} is a damaged {self.name} file: {error}"
             raise input_error(path, self.name, message, self.hint) from None
         problems = Problems(path, self.name, self.hint)
-        found: list[TestResult] = []
+        tests: list[TestResult] = []
         if self.matches(document):
-            found = convert(Node(document, problems))
+            tests = convert(Node(document, problems))
         else:
             problems.add("", f"is not {self.description}")
-        return problems.results(found)
+        return problems.results(tests)
 
 
 def is_object(value: Any, *keys: str) -> bool:

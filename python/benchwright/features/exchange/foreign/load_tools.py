@@ -100,7 +100,7 @@ def _fio(document: Node) -> list[TestResult]:
     key = "jobs" if document.has("jobs") else "client_stats"
     jobs = list(document[key].elements())
     options = document["global options"]
-    found = []
+    tests = []
     for test, job in zip(_fio_names(jobs), jobs, strict=True):
         run = RunValues(job.problems)
         main: list[str] = []
@@ -120,7 +120,7 @@ def _fio(document: Node) -> list[TestResult]:
             job.not_read(f"{test} has no figure that is known")
             continue
         error = int(job["error"].number() or 0)
-        found.append(
+        tests.append(
             TestResult(
                 name=test,
                 blocks=(
@@ -138,7 +138,7 @@ def _fio(document: Node) -> list[TestResult]:
                 origin=FileOrigin(tool=tool, started_ns=started_ns, main=tuple(main)),
             )
         )
-    return found
+    return tests
 
 
 def _fio_names(jobs: Sequence[Node]) -> list[str]:

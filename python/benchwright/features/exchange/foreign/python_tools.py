@@ -114,14 +114,14 @@ def _pyperf(document: Node) -> list[TestResult]:
         known = ", ".join(_PYPERF_VERSIONS)
         version.wrong(f"is {version.text()}: the formats that are read are {known}")
         return []
-    found = []
+    tests = []
     for benchmark in document["benchmarks"].elements():
-        one = _pyperf_benchmark(document, benchmark)
-        if one.blocks:
-            found.append(one)
+        test = _pyperf_benchmark(document, benchmark)
+        if test.blocks:
+            tests.append(test)
         else:
-            benchmark.not_read(f"{one.name} has no value")
-    return found
+            benchmark.not_read(f"{test.name} has no value")
+    return tests
 
 
 _PYPERF_VERSIONS = ("5", "6", "1.0")
@@ -199,8 +199,8 @@ def _is_pytest(value: Any) -> bool:
 
 def _pytest(document: Node) -> list[TestResult]:
     """Return one test for each benchmark; a round is a trial, if the file has the rounds."""
-    found = list(document["benchmarks"].elements())
-    names = Counter(one["name"].text() for one in found)
+    nodes = list(document["benchmarks"].elements())
+    names = Counter(one["name"].text() for one in nodes)
     commit = document["commit_info"]
     version = document["version"].text()
     origin = FileOrigin(
@@ -218,9 +218,9 @@ def _pytest(document: Node) -> list[TestResult]:
     }
     machine = stated_machine(facts)
     tests = []
-    for one in found:
-        name, stats = one["name"].text(), one["stats"]
-        full_name = one["fullname"].text("")
+    for node in nodes:
+        name, stats = node["name"].text(), node["stats"]
+        full_name = node["fullname"].text("")
         blocks = blocks_of(ELAPSED, stats["data"].numbers())
         summary = stated(
             ELAPSED,
@@ -237,8 +237,8 @@ def _pytest(document: Node) -> list[TestResult]:
                 full_name=full_name,
                 blocks=blocks,
                 specs=(spec_of(ELAPSED, "s", "lower"),),
-                sample=tuple((k, _level(v)) for k, v in one["params"].members()),
-                settings=tuple(facts_of(one["options"], *_PYTEST_OPTIONS).items()),
+                sample=tuple((k, _level(v)) for k, v in node["params"].members()),
+                settings=tuple(facts_of(node["options"], *_PYTEST_OPTIONS).items()),
                 summaries=() if blocks else (summary,),
                 machine=machine,
                 origin=origin,
@@ -329,8 +329,8 @@ class _AsvParser:
         problems = Problems(path, self.name, _ASV_HINT)
         commits = _asv_commits(path, problems)
         for commit in _newest(commits):
-            for one in commit:
-                _with_value(one, problems)
+            for test in commit:
+                _with_value(test, problems)
         every = [one for _, tests in commits for one in tests]
         valued = {one.name for one in every if _has_value(one)}
         return problems.results([one for one in every if one.blocks or one.name in valued])

@@ -120,8 +120,8 @@ _PRINTED = re.compile(rb'\A\s*\{\s*"schema":\s*"benchwright/([a-z-]+)/[0-9]+"')
 def printed_by_bw(path: Path, head: bytes) -> tuple[str, str] | None:
     """Return a sentence about a document that `bw COMMAND --json` printed, and the study that it
     speaks of; None for any other file. The study is empty if the document has none."""
-    found = _PRINTED.match(head)
-    if found is None:
+    match = _PRINTED.match(head)
+    if match is None:
         return None
     study = ""
     with contextlib.suppress(DamagedJson):
@@ -130,7 +130,7 @@ def printed_by_bw(path: Path, head: bytes) -> tuple[str, str] | None:
             session = document.get("session")
             part = f"@{session}" if isinstance(session, int) else ""
             study = document["study"] + part
-    what = f"what bw printed with --json ({found[1].decode()})"
+    what = f"what bw printed with --json ({match[1].decode()})"
     return f"{path} is {what}" + (f" about {study}" if study else ""), study
 
 

@@ -140,18 +140,18 @@ def _dotnet(document: Node) -> list[TestResult]:
     version = host["BenchmarkDotNetVersion"].text()
     origin = FileOrigin(tool=f"BenchmarkDotNet {version}".rstrip())
     settings = tuple((key, host[key].text()) for key in _DOTNET_HOST if host.has(key))
-    found = []
-    for one in benchmarks:
-        one["FullName"].required("BenchmarkDotNet writes the name of each benchmark")
+    tests = []
+    for node in benchmarks:
+        node["FullName"].required("BenchmarkDotNet writes the name of each benchmark")
         # Jobs of one benchmark differ in this alone.
-        name = one["FullName" if names[one["FullName"].text()] == 1 else "DisplayInfo"].text()
-        values = [scaled(ns, 1e-9) for ns in one["Statistics"]["OriginalValues"].numbers()]
+        name = node["FullName" if names[node["FullName"].text()] == 1 else "DisplayInfo"].text()
+        values = [scaled(ns, 1e-9) for ns in node["Statistics"]["OriginalValues"].numbers()]
         if not values:
-            one.not_read(f"{name} has no value")
+            node.not_read(f"{name} has no value")
             continue
-        allocated = one["Memory"]["BytesAllocatedPerOperation"].number()
-        pairs = (part.partition("=") for part in one["Parameters"].text().split("&"))
-        found.append(
+        allocated = node["Memory"]["BytesAllocatedPerOperation"].number()
+        pairs = (part.partition("=") for part in node["Parameters"].text().split("&"))
+        tests.append(
             TestResult(
                 name=name,
                 blocks=_blocks({ELAPSED: values}),
@@ -164,7 +164,7 @@ def _dotnet(document: Node) -> list[TestResult]:
                 origin=origin,
             )
         )
-    return found
+    return tests
 
 
 BENCHMARK_DOTNET = JsonFormat(

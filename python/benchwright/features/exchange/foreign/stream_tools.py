@@ -132,20 +132,20 @@ def _there(names: Sequence[str], run: RunValues, requests: _Requests | None) -> 
 def _joined(runs: Iterable[TestResult]) -> list[TestResult]:
     """Return the tests of a file, in which runs with one name and the same settings are trials of
     one."""
-    found: list[TestResult] = []
-    for one in runs:
-        same = next((at for at, other in enumerate(found) if _is_repeated(one, other)), None)
+    tests: list[TestResult] = []
+    for test in runs:
+        same = next((at for at, other in enumerate(tests) if _is_repeated(test, other)), None)
         if same is None:
-            found.append(one)
+            tests.append(test)
             continue
-        (block,) = one.blocks
-        first = found[same]
+        (block,) = test.blocks
+        first = tests[same]
         again = msgspec.structs.replace(block, epoch=len(first.blocks) + 1)
-        specs = dict.fromkeys((*first.specs, *one.specs))
-        found[same] = msgspec.structs.replace(
+        specs = dict.fromkeys((*first.specs, *test.specs))
+        tests[same] = msgspec.structs.replace(
             first, blocks=(*first.blocks, again), specs=tuple(specs)
         )
-    return found
+    return tests
 
 
 def _is_repeated(one: TestResult, other: TestResult) -> bool:
@@ -205,7 +205,7 @@ def _is_vllm(value: Any) -> bool:
 
 
 def _vllm(document: Node) -> list[TestResult]:
-    return _joined([_vllm_run(one) for one in document.elements()])
+    return _joined([_vllm_run(node) for node in document.elements()])
 
 
 def _vllm_run(document: Node) -> TestResult:
@@ -248,8 +248,8 @@ def _vllm_requests(document: Node, run: RunValues) -> _Requests | None:
     if not document.has("ttfts") or not document.has("output_lens"):
         return None
     firsts, lengths = document["ttfts"].numbers(), document["output_lens"].numbers()
-    gaps = [[gap or 0.0 for gap in one.numbers()] for one in document["itls"].elements()]
-    errors = [one.text() for one in document["errors"].elements()]
+    gaps = [[gap or 0.0 for gap in node.numbers()] for node in document["itls"].elements()]
+    errors = [node.text() for node in document["errors"].elements()]
     if not len(firsts) == len(lengths) == len(gaps) == len(errors):
         document["ttfts"].wrong("has another length than output_lens, itls or errors")
         return None
@@ -259,15 +259,15 @@ def _vllm_requests(document: Node, run: RunValues) -> _Requests | None:
     latencies = document["latencies"].numbers()
     if len(latencies) == len(firsts):
         ends = latencies
-    found = _Requests(len(firsts))
-    found.failures = [
+    requests = _Requests(len(firsts))
+    requests.failures = [
         (error.strip().rpartition("\n")[2] or "failed") if error or not (first or length) else ""
         for error, first, length in zip(errors, firsts, lengths, strict=True)
     ]
     starts = document["start_times"].numbers()
     if len(starts) == len(firsts):
-        found.started = [start or 0.0 for start in starts]
-    found.columns = {
+        requests.started = [start or 0.0 for start in starts]
+    requests.columns = {
         "ttft": firsts,
         "tpot": [
             (end - first) / (length - 1) if end and first and length and length > 1 else None
@@ -275,17 +275,17 @@ def _vllm_requests(document: Node, run: RunValues) -> _Requests | None:
         ],
         "e2el": list(ends),
     }
-    succeeded = found.failures.count("")
+    succeeded = requests.failures.count("")
     if succeeded != run.values.get("completed", succeeded):
         document["ttfts"].not_read(
             f"{succeeded} requests that succeeded, where completed is {run.values['completed']:g}"
         )
         return None
-    for name in list(found.columns):
-        if not _agree(found.mean(name), run.values.get(f"mean_{name}")):
-            del found.columns[name]
+    for name in list(requests.columns):
+        if not _agree(requests.mean(name), run.values.get(f"mean_{name}")):
+            del requests.columns[name]
             document["ttfts"].not_read(f"{name} of the requests: its mean is not mean_{name}_ms")
-    return found
+    return requests
 
 
 VLLM = JsonFormat(
@@ -337,9 +337,9 @@ def _aiperf(document: Node) -> list[TestResult]:
             continue
         unit = _aiperf_unit(metric["unit"].text())
         figures = {
-            key: scaled(one.number(), unit.factor)
-            for key, one in metric.members()
-            if _AIPERF_STATISTIC.fullmatch(key) and not one.absent
+            key: scaled(node.number(), unit.factor)
+            for key, node in metric.members()
+            if _AIPERF_STATISTIC.fullmatch(key) and not node.absent
         }
         # One without a distribution is the figure itself.
         same = len(figures) == 1 or figures.get("min") == figures.get("max")
@@ -412,7 +412,9 @@ class _AiperfRecords:
         mistakes."""
         problems = Problems(path, self.name, _AIPERF_HINT)
         records = list(self._records(path, problems))
-        profiled = [one for one in records if one["metadata"]["benchmark_phase"].text() != "warmup"]
+        profiled = [
+            node for node in records if node["metadata"]["benchmark_phase"].text() != "warmup"
+        ]
         if len(profiled) < len(records):
             problems.not_read(
                 "", f"the warm-up ({len(records) - len(profiled)} of {len(records)} records)"
@@ -503,7 +505,7 @@ def _guidellm_quantity(name: str) -> tuple[str, BaseUnit]:
 def _guidellm(document: Node) -> list[TestResult]:
     version = document["metadata"]["guidellm_version"].text()
     tool = f"guidellm {version}".rstrip()
-    return _joined(_guidellm_test(one, tool) for one in document["benchmarks"].elements())
+    return _joined(_guidellm_test(node, tool) for node in document["benchmarks"].elements())
 
 
 def _guidellm_name(benchmark: Node) -> str:
@@ -578,10 +580,10 @@ def _guidellm_figures(run: RunValues, quantity: str, unit: BaseUnit, figures: No
     for key in ("mean", "median", "std_dev", "min", "max"):
         value = scaled(figures[key].number(), unit.factor)
         run.add(f"{quantity}_{key}", value, unit.unit, unit.better)
-    for key, one in figures["percentiles"].members():
+    for key, node in figures["percentiles"].members():
         share = key.removeprefix("p").removeprefix("0") if key != "p001" else "0.1"
         share = "99.9" if key == "p999" else share
-        value = scaled(one.number(), unit.factor)
+        value = scaled(node.number(), unit.factor)
         run.add(f"{quantity}_p{share}", value, unit.unit, unit.better)
 
 
@@ -607,17 +609,17 @@ def _guidellm_requests(benchmark: Node) -> _Requests | None:
     if stopped := len(groups.get("incomplete", [])):
         benchmark["requests"].not_read(f"requests still in progress at the end ({stopped})")
     both = [*succeeded, *errored]
-    found = _Requests(len(both))
-    for at, one in enumerate(both):
-        found.started[at] = one["request_start_time"].number() or 0.0
+    requests = _Requests(len(both))
+    for at, node in enumerate(both):
+        requests.started[at] = node["request_start_time"].number() or 0.0
         if at >= len(succeeded):
-            found.failures[at] = one["info"]["error"].text("failed")
+            requests.failures[at] = node["info"]["error"].text("failed")
     for key in _GUIDELLM_KEYS:
         quantity, unit = _guidellm_quantity(key)
         column = [scaled(one[key].number(), unit.factor) for one in both]
         if any(value is not None for value in column):
-            found.columns[quantity] = column
-    return found
+            requests.columns[quantity] = column
+    return requests
 
 
 GUIDELLM = JsonFormat(

@@ -104,7 +104,7 @@ def _action_results(array: Node, tool: str, origin: FileOrigin) -> list[TestResu
     by_name: dict[str, list[_Result]] = {}
     for entry in entries:
         by_name.setdefault(entry.name, []).append(entry)
-    found: list[TestResult] = []
+    tests: list[TestResult] = []
     for one in entries:
         name, same = one.name, by_name[one.name]
         if len({other.procs for other in same}) > 1 and one.procs:
@@ -112,11 +112,11 @@ def _action_results(array: Node, tool: str, origin: FileOrigin) -> list[TestResu
         elif len({next(iter(other.figures)) for other in same}) > 1:
             name = f"{name} ({base_unit(next(iter(one.figures))).unit})"
         test = _action_test(name, one.figures, tool, origin)
-        if tool in _REPEATING and found and _is_alike(found[-1], test):
-            found[-1] = _with_repetition(found[-1], test)
+        if tool in _REPEATING and tests and _is_alike(tests[-1], test):
+            tests[-1] = _with_repetition(tests[-1], test)
         else:
-            found.append(test)
-    return numbered(found)
+            tests.append(test)
+    return numbered(tests)
 
 
 def _whole(entries: Sequence[_Result], tool: str) -> list[_Result]:
@@ -230,8 +230,8 @@ class _ActionStoreParser:
         ]
         # Of several runs of a commit, the newest with the benchmark.
         newest = {one.name: one for one in named}  # In the order of the file.
-        for one in sorted(named, key=_order):
-            newest[one.name] = one
+        for test in sorted(named, key=_order):
+            newest[test.name] = test
         about = tuple(each for _, one in found for each in one.session_findings)
         first, *others = newest.values()
         return [msgspec.structs.replace(first, session_findings=about), *others]
@@ -239,8 +239,8 @@ class _ActionStoreParser:
     def history(self, path: Path) -> list[TestResult]:
         """Return the results of every commit; their full names have the suite. Raises InputError."""
         return [
-            msgspec.structs.replace(one, full_name=f"{suite}: {one.name}")
-            for suite, one in self._results(path)
+            msgspec.structs.replace(test, full_name=f"{suite}: {test.name}")
+            for suite, test in self._results(path)
         ]
 
     def _results(self, path: Path) -> list[tuple[str, TestResult]]:
@@ -254,8 +254,8 @@ class _ActionStoreParser:
             raise input_error(path, self.name, message, _STORE_HINT) from None
         problems = Problems(path, self.name, _STORE_HINT)
         found = list(_stored_results(Node(document, problems)))
-        tests = problems.results([one for _, one in found])
-        return [(suite, one) for (suite, _), one in zip(found, tests, strict=True)]
+        tests = problems.results([test for _, test in found])
+        return [(suite, test) for (suite, _), test in zip(found, tests, strict=True)]
 
 
 def _order(one: TestResult) -> int:
@@ -360,7 +360,9 @@ class _OtavaParser:
         """Return the rows as the trials of one test. Raises InputError with file:line:column."""
         complaints = ParseErrors(path, "otava-syntax")
         tests = _measured(path, read_text(path, _CSV), complaints)
-        found = [msgspec.structs.replace(one, origin=FileOrigin(tool="Otava")) for one, _ in tests]
+        found = [
+            msgspec.structs.replace(test, origin=FileOrigin(tool="Otava")) for test, _ in tests
+        ]
         return complaints.results(found, _TIME_HINT)
 
     def history(self, path: Path) -> list[TestResult]:
@@ -387,9 +389,9 @@ class _OtavaParser:
             )
         complaints.check()
         found = [
-            msgspec.structs.replace(one, blocks=(block,), origin=origins[line])
-            for one, lines in tests
-            for block, line in zip(one.blocks, lines, strict=True)
+            msgspec.structs.replace(test, blocks=(block,), origin=origins[line])
+            for test, lines in tests
+            for block, line in zip(test.blocks, lines, strict=True)
         ]
         return complaints.results(found, _TIME_HINT)
 

@@ -87,8 +87,10 @@ def best_so_far(plan: PeakPlan, history: Sequence[LoadTrial]) -> ClaimResult | N
 def peak_verdict(answer: PeakAnswer) -> SessionVerdict:
     """Return how a session with this answer ends, with the search's own status, which the
     report, the journal, the export and `bw resume` share."""
-    found = answer.deciding
-    return SessionVerdict(found.status.value, found.detail, _EXIT_STATUS[found.status])
+    claim_result = answer.deciding
+    return SessionVerdict(
+        claim_result.status.value, claim_result.detail, _EXIT_STATUS[claim_result.status]
+    )
 
 
 class PeakExperiment(OneSearchExperiment[PeakAnswer]):

@@ -125,9 +125,9 @@ def peak_sentence(report: PeakReport) -> str:
     if report.status == PeakStatus.UNDECIDED:
         how = f"undecided, {report.detail.partition('; ')[0]}"
     open_claims = (
-        (claim, one)
-        for claim, one in zip(report.claims, report.results, strict=True)
-        if one is not None and one.status is not PeakStatus.FOUND
+        (claim, claim_result)
+        for claim, claim_result in zip(report.claims, report.results, strict=True)
+        if claim_result is not None and claim_result.status is not PeakStatus.FOUND
     )
     claim, best = next(open_claims, (None, None))
     if claim is None or best is None or best.peak_rate is None:
@@ -187,9 +187,9 @@ def _open_claim(claim: Claim, reached: float, needed: float | None) -> str:
 def _claims_text(report: PeakReport) -> str:
     """Return the claims that were reached, each with its probability."""
     texts = [
-        f"{claim.text} holds with a probability of {probability_text(one.claim_probability)}"
-        for claim, one in zip(report.claims, report.results, strict=True)
-        if one is not None and one.claim_probability is not None
+        f"{claim.text} holds with a probability of {probability_text(claim_result.claim_probability)}"
+        for claim, claim_result in zip(report.claims, report.results, strict=True)
+        if claim_result is not None and claim_result.claim_probability is not None
     ]
     return ", ".join(texts) or "the policy states no probability"
 
@@ -227,7 +227,7 @@ def _measured(report: PeakReport) -> Iterator[str]:
 
 def _counted(rates: Sequence[RateTally], rate: float, *, held: bool) -> str:
     """Return a rate with how often it held or failed: `12,457/s (2 of 2 trials)`."""
-    tally = next(one for one in rates if one.rate == rate)
+    tally = next(rate_tally for rate_tally in rates if rate_tally.rate == rate)
     some = tally.held if held else tally.failed
     return f"{rate_text(rate)} ({some} of {plural(tally.held + tally.failed, 'trial')})"
 
@@ -235,8 +235,8 @@ def _counted(rates: Sequence[RateTally], rate: float, *, held: bool) -> str:
 def peak_fields(report: PeakReport) -> Iterator[Field]:
     """Yield what a peak search found, and how, as names and texts."""
     result = report.result
-    for claim, one in zip(report.claims, report.results, strict=True):
-        yield ("claim", _claim(claim, one, report.criteria))
+    for claim, claim_result in zip(report.claims, report.results, strict=True):
+        yield ("claim", _claim(claim, claim_result, report.criteria))
     exceeded = any(tally.failed for tally in _rates(report))
     for criterion in report.criteria:
         limits = (
@@ -431,7 +431,10 @@ def peak_document(
         sample=dict(report.sample),
         criteria=entries(CriterionEntry, report.criteria),
         **_answer(result, report.claims[0]),
-        claims=tuple(entry(ClaimEntry, claim, **_answer(one, claim)) for claim, one in answered),
+        claims=tuple(
+            entry(ClaimEntry, claim, **_answer(claim_result, claim))
+            for claim, claim_result in answered
+        ),
         binding=None if result is None else result.binding or None,
         seconds=report.cost_s,
         load_s=report.load_s,

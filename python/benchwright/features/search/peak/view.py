@@ -201,14 +201,19 @@ def cost_panel(trials: Sequence[SearchTrial]) -> Panel:
     """Return what each trial of a search cost: the time under load, and on top of it the time
     to configure, start and stop."""
     named = len(trials) <= _MOST_NAMES
-    places = tuple(float(place if named else one.number) for place, one in enumerate(trials))
+    places = tuple(
+        float(place if named else search_trial.number) for place, search_trial in enumerate(trials)
+    )
     loaded = tuple(trial.trial.lasted_s * 1e9 for trial in trials)
     whole = tuple(trial.trial.cost_s * 1e9 for trial in trials)
     loads = (
         load_value_text(trial.trial.rate, in_users=trial.trial.users is not None)
         for trial in trials
     )
-    names = tuple(f"trial {one.number}, {load}" for one, load in zip(trials, loads, strict=True))
+    names = tuple(
+        f"trial {search_trial.number}, {load}"
+        for search_trial, load in zip(trials, loads, strict=True)
+    )
     rest = tuple(max(all_ - load, 0.0) for all_, load in zip(whole, loaded, strict=True))
     curves = [PanelCurve("under load", places, loaded, CurveForm.BARS, names=names)]
     if any(rest):
@@ -361,7 +366,7 @@ def _curve(result: ClaimResult | None, top: float) -> list[PanelCurve]:
     """Return the curve with its band, cut at the end of the value axis."""
     if result is None or result.interval is None:
         return []
-    points = [one for one in result.curve if one.low <= top]
+    points = [curve_point for curve_point in result.curve if curve_point.low <= top]
     if not points:
         return []
     return [
@@ -413,7 +418,7 @@ def _note(report: PeakReport, shown: Sequence[Criterion]) -> str:
         if beyond := sum(point.value > top for point in points):
             axis = criterion_name(criterion)
             parts.append(f"{plural(beyond, 'trial')} beyond the axis of {axis}")
-    trials = [one.trial for one in report.trials]
+    trials = [search_trial.trial for search_trial in report.trials]
     known = [all(_has_value(trial, criterion) for criterion in shown) for trial in trials]
     if missing := known.count(False):
         parts.append(f"{plural(missing, 'trial')} failed or without a value")
@@ -502,7 +507,9 @@ class PeakView(SearchView[PeakReport]):
                 estimate_column(
                     criterion_label(criterion),
                     "",
-                    lambda one: Estimate(one.middle, one.low, one.high, _BAND, "posterior", 0),
+                    lambda curve_point: Estimate(
+                        curve_point.middle, curve_point.low, curve_point.high, _BAND, "posterior", 0
+                    ),
                     criterion_scale(
                         criterion,
                         [v for point in points for v in (point.low, point.middle, point.high)],

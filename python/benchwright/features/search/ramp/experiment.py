@@ -118,7 +118,7 @@ def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
     if spec.load.generator == ENGINE:
         # Limits of [peak] determine which lateness matters and how long to wait for the end.
         limited = () if spec.goal is None else spec.goal.criteria
-        known = {one.key for one in limited}
+        known = {criterion.key for criterion in limited}
         return (*limited, *(response for response in _RESPONSES if response.key not in known))
     settings = spec.load.settings
     if isinstance(settings, CommandGenerator):

@@ -56,8 +56,8 @@ class LogRegression(msgspec.Struct, frozen=True):
         ground = np.zeros_like(self.z) if base is None else base
         scale = np.abs(columns).max(axis=0, initial=0.0)
         scale[scale == 0] = 1.0
-        found = self._descend(ground, columns / scale)
-        return RegressionSolution(found.theta / scale, found.squares)
+        solution = self._descend(ground, columns / scale)
+        return RegressionSolution(solution.theta / scale, solution.squares)
 
     def misfit_p(self, places: FloatArray, found: RegressionSolution) -> float | None:
         """Return the P-value of the lack-of-fit test, an F test: the probability of so large a
@@ -471,8 +471,8 @@ class _UslProfile(msgspec.Struct, frozen=True, dict=True):
 
         _, sigma, kappa = _parameters(self.free)
         free = kappa / (1 - sigma) if sigma < 1 else math.nan
-        asked = _ProfiledFigure(1 / held**2, free, ValueBounds(0, 1))
-        interval = self._interval(asked, excess)
+        figure = _ProfiledFigure(1 / held**2, free, ValueBounds(0, 1))
+        interval = self._interval(figure, excess)
         low, high = (
             1 / math.sqrt(end) if end > 0 else math.inf for end in (interval.high, interval.low)
         )
@@ -486,16 +486,16 @@ class _UslProfile(msgspec.Struct, frozen=True, dict=True):
             return self._excess(away, one * (users / throughput))
 
         held, free = self._curve(users), _curve_at(users, self.free)
-        asked = _ProfiledFigure(held, free, ValueBounds(held * 1e-3, held * 1e3))
-        found = self._interval(asked, excess)
-        return BandPoint(users, found.low, held, found.high)
+        figure = _ProfiledFigure(held, free, ValueBounds(held * 1e-3, held * 1e3))
+        estimate = self._interval(figure, excess)
+        return BandPoint(users, estimate.low, held, estimate.high)
 
     def _freely(self, place: int) -> float:
         return _parameters(self.free)[place]
 
     def _excess(self, columns: FloatArray, base: FloatArray | None = None) -> float:
-        found = self.problem.solve(columns, base)
-        return found.squares - self.free.squares - self._allowed
+        solution = self.problem.solve(columns, base)
+        return solution.squares - self.free.squares - self._allowed
 
     def _interval(self, asked: _ProfiledFigure, excess: Callable[[float], float]) -> Estimate:
         """Return a figure with its interval, which contains the figure."""
@@ -536,9 +536,9 @@ class _UslProfile(msgspec.Struct, frozen=True, dict=True):
     def _amdahl(self) -> RegressionSolution:
         """Amdahl's law, with sigma of at least 0."""
         one, a, _ = _usl_columns(self.n).T
-        found = self.problem.solve(np.stack([one, a], axis=1))
-        if found.theta[1] > 0:
-            return found
+        solution = self.problem.solve(np.stack([one, a], axis=1))
+        if solution.theta[1] > 0:
+            return solution
         straight = self.problem.solve(one[:, None])
         return RegressionSolution(np.append(straight.theta, 0.0), straight.squares)
 
@@ -636,13 +636,13 @@ def _fit_within_bounds(
     alpha, beta, delta = free.theta
     if 0 <= beta <= alpha and delta >= 0:
         return free
-    found = []
+    solutions = []
     for face in _FACES:
         solved = problem.solve(_usl_columns(n) @ face)
         theta = face @ solved.theta
         if theta[0] > 0 and 0 <= theta[1] <= theta[0] and theta[2] >= 0:
-            found.append(RegressionSolution(theta, solved.squares))
-    return min(found, key=lambda solution: solution.squares)
+            solutions.append(RegressionSolution(theta, solved.squares))
+    return min(solutions, key=lambda solution: solution.squares)
 
 
 _FACES = tuple(

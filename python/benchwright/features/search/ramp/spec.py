@@ -57,21 +57,21 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
 def ramp_misfits(said: Mapping[str, Any], spec: Spec) -> list[Fault]:
     """Return the fields that contradict each other or do not suit the generator."""
     axis = said.get("axis") or default_axis(spec.load)
-    found = [*_misfits_of_axis(axis, spec.load)]
+    faults = [*_misfits_of_axis(axis, spec.load)]
     if "factor" in said and "step" in said:
         message = "levels rise by a factor or by a step, not by both"
-        found.append(Fault.of_key("step", message, "leave one of them out"))
+        faults.append(Fault.of_key("step", message, "leave one of them out"))
     start = said.get("start", RATE_START if axis is RampAxis.RATE else 1.0)
     highest = said.get("highest")
     if highest is not None and highest < start:
         message = f"the highest level, {highest:g}, is below the first one, {start:g}"
-        found.append(Fault.of_key("highest", message, "set start too"))
+        faults.append(Fault.of_key("highest", message, "set start too"))
     if axis is RampAxis.USERS:
         for key in ("start", "highest", "step"):
             if key in said and said[key] != int(said[key]):
                 message = f"{key} is {said[key]:g}, but users are whole"
-                found.append(Fault.of_key(key, message))
-    return found
+                faults.append(Fault.of_key(key, message))
+    return faults
 
 
 def _misfits_of_axis(axis: RampAxis, load: LoadPlan) -> list[Fault]:

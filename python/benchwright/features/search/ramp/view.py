@@ -130,7 +130,9 @@ def _throughput_panel(
 def _top(points: Sequence[RampPoint], band: Sequence[BandPoint]) -> float | None:
     """Return the upper end of the axis, so that the straight line does not flatten the profile."""
     measured = [point.throughput for point in points]
-    ends = [one.high if math.isfinite(one.high) else one.value for one in measured]
+    ends = [
+        estimate.high if math.isfinite(estimate.high) else estimate.value for estimate in measured
+    ]
     most = max([*ends, *(point.middle for point in band)], default=0.0)
     return 1.15 * most if most else None
 
@@ -313,7 +315,9 @@ class RampView(SearchView[RampReport]):
         if result.axis is RampAxis.RATE:
             offered = scale_of([point.offered for point in points], self._unit)
             loads.append(
-                figure_column("Offered", "offered", lambda one: one.offered, offered, rank=5)
+                figure_column(
+                    "Offered", "offered", lambda ramp_point: ramp_point.offered, offered, rank=5
+                )
             )
         flows = scale_of(
             [point.throughput.value for point in points],

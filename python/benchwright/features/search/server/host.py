@@ -139,11 +139,11 @@ class ServerResourcesHeld:
         quieted.__enter__()
         self._quieted, self._given = quieted, resources
         if quieted.quiet.lacking:
-            why = "; ".join(one.why for one in quieted.quiet.lacking)
+            why = "; ".join(setting.why for setting in quieted.quiet.lacking)
             self.take_back()
             message = f"the server cannot have its resources: {why}"
             raise BenchError("resources-unavailable", message)
-        changes = [one.change for one in quieted.quiet.done]
+        changes = [change.change for change in quieted.quiet.done]
         self.groups, self._io_limits = server_groups(changes), io_limits(changes)
         with _io_refused("made synchronous"):
             set_sync(self._host, self._setup(resources), on=True)
@@ -315,16 +315,16 @@ def _too_few_cpus(spec: Spec) -> list[Diagnostic]:
 
 
 def _check(spec: Spec, chosen: dict[str, CpuList | None], available: CpuList) -> None:
-    found = _too_few_cpus(spec)
+    mistakes = _too_few_cpus(spec)
     for place, cpus in chosen.items():
         absent = [cpu for cpu in cpus or () if cpu not in available]
         if absent:
             message = f"{_cpu_list_text(tuple(absent))} not available"
             hint = f"available: {', '.join(map(str, available))}"
             where = spec.places.get(place, Where(spec.file))
-            found.append(diagnostic(where, "spec-value", message, hint))
-    if found:
-        raise InputError(found)
+            mistakes.append(diagnostic(where, "spec-value", message, hint))
+    if mistakes:
+        raise InputError(mistakes)
 
 
 def _cpu_list_text(cpus: CpuList) -> str:
@@ -523,9 +523,9 @@ class ServerCommands:
     def _check(self, command_run: ServerCommand, record: ProcessRecord) -> None:
         """Raise ServerFailure for a command that failed."""
         if record.status or record.error:
-            said = record.error or self._tail(record)
+            text = record.error or self._tail(record)
             status = f"ended with status {record.status}"
-            raise ServerFailure(f"{command_run.what} {status}: {said}")
+            raise ServerFailure(f"{command_run.what} {status}: {text}")
 
     def _tail(self, record: ProcessRecord) -> str:
         """Return the end of a command's output."""
@@ -533,8 +533,8 @@ class ServerCommands:
             path = self._environment.logs / f"{CommandMode.SYSTEM.value.lower()}-0.{stream}"
             with contextlib.suppress(OSError), path.open("rb") as file:
                 file.seek(begin)
-                if said := log_tail(file.read(length)):
-                    return said
+                if text := log_tail(file.read(length)):
+                    return text
         return "it printed nothing"
 
 

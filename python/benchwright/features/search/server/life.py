@@ -255,7 +255,7 @@ class Server:
         pids: list[int] = []
         if self._launcher_lives:
             started = self._host.descendants(self._launcher.hello.pid)
-            pids = [one.pid for one in started]
+            pids = [process.pid for process in started]
         if self._plan.named is not None:
             pids += self._host.find(self._plan.named).pids
         return tuple(dict.fromkeys(pids))
@@ -264,9 +264,9 @@ class Server:
         """Return the processes of a named server that are children of none of them."""
         assert self._plan.named is not None
         found = map(self._host.process, self._host.find(self._plan.named).pids)
-        every = [one for one in found if one is not None]
-        inside = {one.pid for one in every}
-        return tuple(one.identity for one in every if one.parent not in inside)
+        every = [process for process in found if process is not None]
+        inside = {process.pid for process in every}
+        return tuple(process.identity for process in every if process.parent not in inside)
 
     @property
     def _pid_file(self) -> Path:
@@ -282,8 +282,8 @@ class Server:
         return () if process is None else (process.identity,)
 
     def _left_since(self, before: frozenset[ProcessIdentity]) -> tuple[ProcessIdentity, ...]:
-        found = [child.identity for child in self._children()]
-        return tuple(one for one in found if one not in before)
+        identities = [child.identity for child in self._children()]
+        return tuple(identity for identity in identities if identity not in before)
 
     @property
     def _launcher_lives(self) -> bool:
@@ -355,9 +355,9 @@ class Server:
     def _why_not_ready(self, values: Mapping[str, str]) -> str:
         ready = self._plan.ready
         if self._plan.named is not None:
-            found = self._host.find(self._plan.named)
-            if not found.pids:
-                return found.why
+            processes = self._host.find(self._plan.named)
+            if not processes.pids:
+                return processes.why
         if ready is None:
             return ""
         if not isinstance(ready, CommandReady):
@@ -454,8 +454,8 @@ class Server:
             path = self.log.with_suffix(end)
             with contextlib.suppress(OSError), path.open("rb") as file:
                 file.seek(max(begin, _size(path) - TAIL_BYTES))
-                if said := log_tail(file.read()):
-                    return f"its log ends: {said}"
+                if text := log_tail(file.read()):
+                    return f"its log ends: {text}"
         return "its log is empty"
 
 

@@ -222,10 +222,10 @@ class LocalWorkbench:
         named = None if spec.server is None else spec.server.named
         if host is None or named is None or (spec.server and spec.server.configure):
             return
-        found = host.find(named)
-        if not found.pids:
+        processes = host.find(named)
+        if not processes.pids:
             where = spec.places.get(f"server.{named.by}", Where(spec.file))
-            raise InputError([diagnostic(where, SERVER_NOT_FOUND, found.why, found.remedy)])
+            raise InputError([diagnostic(where, SERVER_NOT_FOUND, processes.why, processes.remedy)])
 
     def _check_resources(self, spec: Spec) -> None:
         """Report resources that this machine cannot give. Raises InputError."""

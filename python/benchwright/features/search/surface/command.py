@@ -68,7 +68,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.command_argv is not None:
         hint = "bw surface SPEC.toml: the spec defines the server and its load"
         raise argument_error("--", "", "bw surface takes no command after --", hint)
-    added = [one.declared for one in added_to("surface")]
+    added = [added_options.declared for added_options in added_to("surface")]
     new = given(arguments, PeakRequest, SurfaceRequest, *added, *NEW_SESSION)
     new = [option for option in new if option.name not in ("plot", "predict")]
     if arguments.spec is None and new:

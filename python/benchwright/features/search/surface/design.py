@@ -565,7 +565,7 @@ def _without_anchor(gangs: GangNames, wanted: Sequence[SampleRequest]) -> tuple[
         return ()
     if wanted and wanted[0].why != ANCHOR:
         return ()
-    have = {one.gang for one in wanted if one.why == ANCHOR}
+    have = {sample_request.gang for sample_request in wanted if sample_request.why == ANCHOR}
     return tuple(n for n, name in enumerate(gangs.names) if name not in have)
 
 
@@ -591,14 +591,14 @@ def _free_times(
     """
     end_s = dict.fromkeys(gangs.names, 0.0)
     running = dict.fromkeys(gangs.names, False)
-    for number, one in enumerate(wanted, start=1):
-        if one.gang in end_s:
-            takes_s = one.goal.budget_s or 0.0
+    for number, sample_request in enumerate(wanted, start=1):
+        if sample_request.gang in end_s:
+            takes_s = sample_request.goal.budget_s or 0.0
             if number in ended:
                 takes_s = ended[number].found.cost_s
-            running[one.gang] = number not in ended
-            begins_s = max(end_s[one.gang], one.spent_s)
-            end_s[one.gang] = begins_s + takes_s + beside_s
+            running[sample_request.gang] = number not in ended
+            begins_s = max(end_s[sample_request.gang], sample_request.spent_s)
+            end_s[sample_request.gang] = begins_s + takes_s + beside_s
     return tuple(max(end_s[name] - time.spent_s, 0.0) if running[name] else 0.0 for name in end_s)
 
 
@@ -615,7 +615,7 @@ def _following(
     block, place = divmod(others, count)
     rng = np.random.default_rng((goal.seed, _ORDER_STREAM, block))
     order = [int(gang) for gang in rng.permutation(count)]
-    begun = {one.gang for one in wanted[len(wanted) - place :]}
+    begun = {sample_request.gang for sample_request in wanted[len(wanted) - place :]}
     free = tuple(gang for gang in order if gangs.names[gang] not in begun)
     return free or tuple(order)
 
@@ -632,7 +632,11 @@ def _farthest_first(
 
     def away(gang: int) -> float:
         name = gangs.names[gang]
-        own = [one for one in wanted if one.gang == name and one.why != ANCHOR]
-        return distance_to(goal.factors, [one.sample for one in own], sample)
+        own = [
+            sample_request
+            for sample_request in wanted
+            if sample_request.gang == name and sample_request.why != ANCHOR
+        ]
+        return distance_to(goal.factors, [sample_request.sample for sample_request in own], sample)
 
     return tuple(sorted(following, key=away, reverse=True))

@@ -101,7 +101,7 @@ class SurfaceExperiment(SearchExperiment[SurfaceResult, SurfaceListener]):
         gangs = gangs_of(self.info)
         if gangs is not None and gangs.has_clients:
             specs = (self.spec, *map(self.spec.at, self.samples))
-            wrong = dict.fromkeys(one for spec in specs for one in client_mistakes(spec))
+            wrong = dict.fromkeys(mistake for spec in specs for mistake in client_mistakes(spec))
             if wrong:
                 raise InputError([*wrong])
         super().check()
@@ -291,7 +291,10 @@ def run_surface(
             try:
                 end = gangs.next_end()
             except DeadlineReached:
-                if len({one.sample for one in ended.values()}) < plan.goal.samples:
+                if (
+                    len({sample_result.sample for sample_result in ended.values()})
+                    < plan.goal.samples
+                ):
                     place = len(_recorded_requests(ledger)) + 1
                     ledger.note(deadline_key(place), clock() - begun_s)
                 break
@@ -385,22 +388,22 @@ def recorded_surface(plan: SurfacePlan, ledger: Ledger) -> SurfaceResult:
 
 def recorded_results(plan: SurfacePlan, ledger: Ledger) -> tuple[SampleResult, ...]:
     """Return the samples whose searches ended, including failed ones."""
-    found = []
+    sample_results = []
     measured_by = _gangs_of_searches(ledger)
     for number, wanted in enumerate(_recorded_requests(ledger), 1):
         answer = _recorded_answer(plan, number, wanted, ledger)
         if answer is not None:
             gang = measured_by.get(number, "")
-            found.append(_sample_result(wanted, answer, gang))
-    return tuple(found)
+            sample_results.append(_sample_result(wanted, answer, gang))
+    return tuple(sample_results)
 
 
 def _recorded_requests(ledger: Ledger) -> list[SampleRequest]:
     """Return the searches that were chosen, in order."""
-    found: list[SampleRequest] = []
-    while (text := ledger.recorded(wanted_key(len(found) + 1), msgspec.Raw)) is not None:
-        found.append(decode_stored(text, SampleRequest))
-    return found
+    sample_requests: list[SampleRequest] = []
+    while (text := ledger.recorded(wanted_key(len(sample_requests) + 1), msgspec.Raw)) is not None:
+        sample_requests.append(decode_stored(text, SampleRequest))
+    return sample_requests
 
 
 def _recorded_answer(
@@ -425,8 +428,10 @@ def surface_verdict(result: SurfaceResult, *, with_deadline: bool = False) -> Se
     as requested.
     """
     samples = plural(result.searched, "sample")
-    endings = Counter(one.found.status for one in result.by_sample.values())
-    failed = sum(one.found.status is PeakStatus.FAILED for one in result.results)
+    endings = Counter(sample_result.found.status for sample_result in result.by_sample.values())
+    failed = sum(
+        sample_result.found.status is PeakStatus.FAILED for sample_result in result.results
+    )
     if failed:
         again = "it" if failed == 1 else "them"
         searches = plural(len(result.results), "search")

@@ -111,16 +111,16 @@ def _difference(posterior: GangPosterior, confidence: float, n: int) -> Estimate
 def responses_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SampleResponses:
     """Return the results with a value as numbers to fit, one for each sample: as the mean gang
     would have found them, the searches of the anchor together."""
-    found = sample_responses(results, log=goal.log_response)
+    responses = sample_responses(results, log=goal.log_response)
     posterior = _posterior(goal, results)
     if posterior is None:
-        return found
+        return responses
     gangs = [posterior.names.index(result.gang) for result in with_value(results)]
-    rates = found.rates * np.exp(-posterior.shrunk.mean[gangs])
-    relative = found.noise_sd if found.log else found.noise_sd / found.rates
+    rates = responses.rates * np.exp(-posterior.shrunk.mean[gangs])
+    relative = responses.noise_sd if responses.log else responses.noise_sd / responses.rates
     variance = relative**2 + np.diag(posterior.shrunk.covariance)[gangs]
-    samples = tuple(dict.fromkeys(found.samples))
-    member = np.array([[one == sample for one in found.samples] for sample in samples])
+    samples = tuple(dict.fromkeys(responses.samples))
+    member = np.array([[one == sample for one in responses.samples] for sample in samples])
     precision = member / variance
     total = precision.sum(axis=1)
     means = np.exp(precision @ np.log(rates) / total)
@@ -128,9 +128,9 @@ def responses_of(goal: SurfaceGoal, results: Sequence[SampleResult]) -> SampleRe
     return SampleResponses(
         samples=samples,
         rates=means,
-        response=np.log(means) if found.log else means,
-        noise_sd=noise if found.log else noise * means,
-        log=found.log,
+        response=np.log(means) if responses.log else means,
+        noise_sd=noise if responses.log else noise * means,
+        log=responses.log,
     )
 
 
@@ -140,16 +140,16 @@ def _posterior(goal: SurfaceGoal, results: Sequence[SampleResult]) -> GangPoster
     names = tuple(sorted({result.gang for result in used}))
     if len(names) < 2:
         return None
-    found = sample_responses(used, log=True)
-    values = found.response - found.response.mean()
-    scale = max(float(values.std()), float(np.median(found.noise_sd)))
-    points = points_of(goal.factors, found.samples)
+    responses = sample_responses(used, log=True)
+    values = responses.response - responses.response.mean()
+    scale = max(float(values.std()), float(np.median(responses.noise_sd)))
+    points = points_of(goal.factors, responses.samples)
     draws = prior_draws(points.shape[1])
     # Searches at one sample have its own deviation in common.
     same = (np.abs(points[:, None, :] - points[None, :, :]) < 1e-12).all(axis=2)
     covariance = scale**2 * (
         draws.covariance(points, points) + draws.own[:, None, None] * same
-    ) + np.diag(found.noise_sd**2)
+    ) + np.diag(responses.noise_sd**2)
     member = np.array([[result.gang == name for name in names] for result in used])
     inverse = np.linalg.inv(covariance)
     information = np.einsum("ng,dnm,mh->dgh", member, inverse, member, optimize=True)

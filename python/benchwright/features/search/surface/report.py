@@ -97,39 +97,39 @@ class PeakOrder(msgspec.Struct, frozen=True):
     @property
     def measured(self) -> tuple[SampleResult, ...]:
         """The samples whose claim held, the highest first."""
-        return tuple(one for one in self.known if one.claim_held)
+        return tuple(sample_result for sample_result in self.known if sample_result.claim_held)
 
 
 def peak_order(result: SurfaceResult) -> PeakOrder:
     """Return the order of the peaks of the samples that were searched."""
     ends = [
-        (_known_ends(one), one)
-        for one in result.by_sample.values()
-        if one.found.peak_rate is not None
+        (_known_ends(sample_result), sample_result)
+        for sample_result in result.by_sample.values()
+        if sample_result.found.peak_rate is not None
     ]
-    known = [(pair, one) for pair, one in ends if pair is not None]
+    known = [(pair, sample_result) for pair, sample_result in ends if pair is not None]
     known.sort(key=lambda pair: pair[1].found.peak_rate or 0.0, reverse=True)
     floor = max((low for (low, _), _ in known), default=0.0)
     ceiling = min((high for (_, high), _ in known), default=math.inf)
     return PeakOrder(
-        known=tuple(one for _, one in known),
+        known=tuple(sample_result for _, sample_result in known),
         open=result.searched - len(known),
-        highest=tuple(one for (_, high), one in known if high >= floor),
-        lowest=tuple(one for (low, _), one in known if low <= ceiling),
+        highest=tuple(sample_result for (_, high), sample_result in known if high >= floor),
+        lowest=tuple(sample_result for (low, _), sample_result in known if low <= ceiling),
     )
 
 
 def _known_ends(result: SampleResult) -> tuple[float, float] | None:
     """Return between which rates the peak of a sample is known to be [1/s]; None if the search
     ended without its claim. A claim without an interval counts with its tolerance."""
-    found = result.found
-    rate, interval = found.peak_rate, found.interval
+    claim_result = result.found
+    rate, interval = claim_result.peak_rate, claim_result.interval
     assert rate is not None
-    match found.status:
+    match claim_result.status:
         case PeakStatus.FOUND if interval is not None and has_interval(result):
             return interval.low, interval.high
         case PeakStatus.FOUND:
-            by = found.claim.tolerance
+            by = claim_result.claim.tolerance
             return rate * (1 - by), rate * (1 + by)
         case PeakStatus.NEVER_FAILS:
             return rate, math.inf
@@ -174,8 +174,10 @@ def _order_text(order: PeakOrder) -> str:
     """Return where the highest and the lowest peak are, if every sample has a known peak."""
     samples = len(order.known)
     if samples == 1:
-        (one,) = order.known
-        return f"the peak rate at {sample_text(one.sample)} is {_answer_text(one)}"
+        (sample_result,) = order.known
+        return (
+            f"the peak rate at {sample_text(sample_result.sample)} is {_answer_text(sample_result)}"
+        )
     if len(order.highest) == len(order.lowest) == samples:
         return (
             f"no difference between the peak rates of {samples} samples is established: their "
@@ -188,8 +190,8 @@ def _order_text(order: PeakOrder) -> str:
 def _place_text(candidates: Sequence[SampleResult]) -> str:
     """Return where an extreme is: at one sample, or at one of those whose intervals overlap."""
     if len(candidates) == 1:
-        (one,) = candidates
-        return f"at {sample_text(one.sample)}: {_answer_text(one)}"
+        (sample_result,) = candidates
+        return f"at {sample_text(sample_result.sample)}: {_answer_text(sample_result)}"
     names = f"one of {len(candidates)} samples"
     if len(candidates) == 2:
         names = " or ".join(sample_text(candidate.sample) for candidate in candidates)
@@ -213,8 +215,10 @@ def _answer_text(result: SampleResult) -> str:
 
 def _answer_texts(result: SampleResult) -> tuple[str, str]:
     """Return the peak of a sample, or its bound, and its interval, empty if it has none."""
-    found = result.found
-    return peak_rate_text(found), interval_text(found.interval) if result.claim_held else ""
+    claim_result = result.found
+    return peak_rate_text(claim_result), interval_text(
+        claim_result.interval
+    ) if result.claim_held else ""
 
 
 def surface_headline(report: SurfaceReport) -> str:
@@ -481,21 +485,21 @@ def surface_document(
 
 
 def _sample_entry(sample_result: SampleResult) -> SampleEntry:
-    found, interval = sample_result.found, sample_result.found.interval
+    claim_result, interval = sample_result.found, sample_result.found.interval
     return SampleEntry(
         sample=dict(sample_result.sample),
-        status=found.status,
-        detail=found.detail,
+        status=claim_result.status,
+        detail=claim_result.detail,
         claim_held=sample_result.claim_held,
-        peak_rate=found.peak_rate,
-        bound=found.bound_kind,
+        peak_rate=claim_result.peak_rate,
+        bound=claim_result.bound_kind,
         interval=None if interval is None else (interval.low, interval.high),
         interval_confidence=None if interval is None else interval.confidence,
-        claim_probability=found.claim_probability,
+        claim_probability=claim_result.claim_probability,
         seeded_from=dict(sample_result.seeded_from) or None,
-        trials=found.trials,
-        seconds=found.cost_s,
-        load_s=found.load_s,
+        trials=claim_result.trials,
+        seconds=claim_result.cost_s,
+        load_s=claim_result.load_s,
         gang=sample_result.gang or None,
     )
 
@@ -540,7 +544,8 @@ def _validation_entry(validation: CrossValidation) -> ValidationEntry:
         band=(error.low, error.high),
         confidence=error.confidence,
         left_out=tuple(
-            entry(LeftOutEntry, one, sample=dict(one.sample)) for one in validation.left_out
+            entry(LeftOutEntry, prediction, sample=dict(prediction.sample))
+            for prediction in validation.left_out
         ),
     )
 

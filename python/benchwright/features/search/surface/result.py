@@ -171,13 +171,13 @@ def measured_estimates(
 ) -> dict[Sample, Estimate]:
     """Return the measured peak of each sample that has one, with its interval; those of a pool as
     the mean gang would have found them."""
-    found = with_peak(results)
+    sample_results = with_peak(results)
     if len({result.gang for result in with_value(results)}) < 2:
-        return {result.sample: measured_estimate(result) for result in found}
+        return {result.sample: measured_estimate(result) for result in sample_results}
     responses = responses_of(goal, results)
     relative = responses.noise_sd / (1 if responses.log else responses.rates)
     reach = np.exp(special.normal_quantile((1 + goal.confidence) / 2) * relative)
-    measured = {result.sample for result in found}
+    measured = {result.sample for result in sample_results}
     return {
         sample: Estimate(rate, rate / by, rate * by, goal.confidence, "mean-gang", 1, "1/s")
         for sample, rate, by in zip(
@@ -283,11 +283,11 @@ def _excluded_bounds(
 def known_bounds(result: SampleResult) -> tuple[float, float]:
     """Return between which rates a search that found only a bound places the peak [1/s]: 0 and
     infinity where it found none."""
-    found = result.found
-    if found.peak_rate is None or found.bound_kind is None:
+    claim_result = result.found
+    if claim_result.peak_rate is None or claim_result.bound_kind is None:
         return 0.0, math.inf
-    lower = found.bound_kind == "lower"
-    return (found.peak_rate, math.inf) if lower else (0.0, found.peak_rate)
+    lower = claim_result.bound_kind == "lower"
+    return (claim_result.peak_rate, math.inf) if lower else (0.0, claim_result.peak_rate)
 
 
 def _missed_claims(
@@ -310,7 +310,7 @@ def _missed_claims(
 
 def _different_gangs(gangs: GangEffects | None) -> Iterator[Finding]:
     if gangs is not None and gangs.differ:
-        slowest = min(gangs.gangs, key=lambda one: one.effect.value)
+        slowest = min(gangs.gangs, key=lambda effect: effect.effect.value)
         shown = states(
             gangs=gangs_text(gangs), slowest=slowest.gang, by=Figure(-slowest.effect.value, "%")
         )

@@ -356,11 +356,11 @@ def _factors(table: TomlTable, spec: Spec) -> tuple[Factor, ...]:
     inner = table.table(str(_TRANSFORM.key))
     if inner is not None:
         inner.only([name for name, _ in spec.factors])
-    found = []
+    factors = []
     for name, levels in spec.factors:
         word = None if inner is None else inner.choice(name, tuple(Transform))
-        found.append(_factor(inner, name, levels, word))
-    return tuple(found)
+        factors.append(_factor(inner, name, levels, word))
+    return tuple(factors)
 
 
 def _factor(

@@ -129,7 +129,7 @@ def surface_sheet(goal: SurfaceGoal, result: SurfaceResult) -> Sheet:
 
 
 def _most_levels(factors: Sequence[Factor]) -> list[Factor]:
-    return sorted(factors, key=lambda one: -len(one.levels))
+    return sorted(factors, key=lambda factor: -len(factor.levels))
 
 
 # -- maps ------------------------------------------------------------------------------
@@ -169,9 +169,9 @@ def _notes(result: SurfaceResult, most: float = math.inf) -> list[str]:
             f"the model is of {plural(fit.n, 'sample')}, {fit.rough} of them rough: their claim did not hold"
         )
     texts = [
-        f"{sample_text(one.sample)}: {open_answer_text(one.found)}"
-        for one in result.by_sample.values()
-        if not one.claim_held and not _is_drawn(one, most)
+        f"{sample_text(sample_result.sample)}: {open_answer_text(sample_result.found)}"
+        for sample_result in result.by_sample.values()
+        if not sample_result.claim_held and not _is_drawn(sample_result, most)
     ]
     if texts:
         notes.append(f"not drawn: {some_text(texts, _MOST_NAMED, '; ')}")
@@ -214,13 +214,13 @@ def _grid(
     rows = tuple(tuple(rates[at : at + STEPS]) for at in range(0, len(rates), STEPS))
     points: list[tuple[float, float, float]] = []
     open_points: list[OpenPoint] = []
-    for one, rate in _answered(result.by_sample.values(), fixed):
-        levels = dict(one.sample)
+    for sample_result, rate in _answered(result.by_sample.values(), fixed):
+        levels = dict(sample_result.sample)
         x, y = across.place(levels[across.name]), up.place(levels[up.name])
-        if one.claim_held:
+        if sample_result.claim_held:
             points.append((x, y, rate))
         else:
-            open_points.append(OpenPoint(x, y, rate, _open_text(one)))
+            open_points.append(OpenPoint(x, y, rate, _open_text(sample_result)))
     return HeightGrid(x_at, y_at, rows, (0.0, 1.0), tuple(points), open_points=tuple(open_points))
 
 
@@ -289,17 +289,17 @@ def _profile_curves(
     else:
         x_at, levels = tuple(map(float, range(len(axis.levels)))), list(axis.levels)
     samples = [_sample(goal.factors, {**fixed, axis.name: level}) for level in levels]
-    found = predict_samples(goal, result.results, samples)
-    banded = all(math.isfinite(one.low + one.high) for one in found)
+    predictions = predict_samples(goal, result.results, samples)
+    banded = all(math.isfinite(prediction.low + prediction.high) for prediction in predictions)
     yield PanelCurve(
         _title(fixed),
         tuple(x + beside for x in x_at),
-        tuple(one.value for one in found),
+        tuple(prediction.value for prediction in predictions),
         CurveForm.LINE if axis.numeric else CurveForm.LEVELS,
         colour=place,
         dash=place,
-        low=tuple(one.low for one in found) if banded else (),
-        high=tuple(one.high for one in found) if banded else (),
+        low=tuple(prediction.low for prediction in predictions) if banded else (),
+        high=tuple(prediction.high for prediction in predictions) if banded else (),
     )
     answered = [
         pair for pair in _answered(result.by_sample.values(), fixed) if _is_drawn(pair[0], most)
@@ -310,19 +310,24 @@ def _profile_curves(
         (f"{title}, {OPEN_NAME}" if title else OPEN_NAME, False, _OPEN_SHAPE),
     ):
         points = [pair for pair in answered if pair[0].claim_held is claim_held]
-        ends = [_finite_ends(one) for one, _ in points]
+        ends = [_finite_ends(sample_result) for sample_result, _ in points]
         known = any(None not in pair for pair in ends)
         if points:
             yield PanelCurve(
                 label,
-                tuple(_place(axis, dict(one.sample)[axis.name]) + beside for one, _ in points),
+                tuple(
+                    _place(axis, dict(sample_result.sample)[axis.name]) + beside
+                    for sample_result, _ in points
+                ),
                 tuple(rate for _, rate in points),
                 CurveForm.POINTS,
                 colour=place,
                 shape=shape,
                 low=tuple(low for low, _ in ends) if known else (),
                 high=tuple(high for _, high in ends) if known else (),
-                names=() if claim_held else tuple(open_answer_text(one.found) for one, _ in points),
+                names=()
+                if claim_held
+                else tuple(open_answer_text(sample_result.found) for sample_result, _ in points),
             )
 
 
@@ -444,8 +449,8 @@ class SurfaceView(SearchView[SurfaceReport]):
         that were searched."""
         results: dict[Sample, list[SampleResult | None]] = {}
         none: list[SampleResult | None] = [None]
-        for one in self.report.result.results:
-            results.setdefault(one.sample, []).append(one)
+        for sample_result in self.report.result.results:
+            results.setdefault(sample_result.sample, []).append(sample_result)
         predictions = {
             prediction.sample: prediction for prediction in self.report.result.predictions
         }
@@ -480,13 +485,20 @@ class SurfaceView(SearchView[SurfaceReport]):
             notes.append(f"{plural(left, 'sample')} that {was(left)} not searched: -v has all.")
 
         def modelled(one: SampleRow) -> Estimate | None:
-            found = one.prediction
-            if found is None:
+            prediction = one.prediction
+            if prediction is None:
                 return None
-            return Estimate(found.value, found.low, found.high, report.goal.confidence, "model", 0)
+            return Estimate(
+                prediction.value,
+                prediction.low,
+                prediction.high,
+                report.goal.confidence,
+                "model",
+                0,
+            )
 
         def level_at(place: int) -> Callable[[SampleRow], str]:
-            return lambda one: one.sample[place][1]
+            return lambda sample_row: sample_row.sample[place][1]
 
         def gang(one: SampleRow) -> str:
             return "" if one.result is None else one.result.gang
@@ -546,7 +558,7 @@ class SurfaceView(SearchView[SurfaceReport]):
             f"{percent_text(gangs.difference.confidence, 10)} intervals",
             keyed(f"{self.part}.gang", gangs.gangs),
             (
-                word_column("Gang", lambda one: one.gang),
+                word_column("Gang", lambda gang_effect: gang_effect.gang),
                 count_column("Searches", "searches", lambda one: one.searches),
                 (Column("Peaks", numeric=True), effect),
             ),
@@ -560,7 +572,7 @@ class SurfaceView(SearchView[SurfaceReport]):
             f"Requested predictions, with {percent_text(level, 10)} bands",
             keyed(f"{self.part}.asked", self.report.asked),
             (
-                word_column("Sample", lambda one: sample_text(one.sample)),
+                word_column("Sample", lambda prediction: sample_text(prediction.sample)),
                 estimate_column(
                     *("Model", "model"),
                     lambda one: Estimate(one.value, one.low, one.high, level, "model", 0),
@@ -595,10 +607,12 @@ class SurfaceView(SearchView[SurfaceReport]):
         return surface_document(self.report, plots, **stored)
 
     def peaks(self) -> Mapping[Pairs, ClaimResult]:
-        return {at: one.found for at, one in self.report.result.by_sample.items()}
+        return {
+            at: sample_result.found for at, sample_result in self.report.result.by_sample.items()
+        }
 
     def answers(self) -> Mapping[Pairs, float | None]:
-        return {at: found.peak_rate for at, found in self.peaks().items()}
+        return {at: claim_result.peak_rate for at, claim_result in self.peaks().items()}
 
 
 def _level_text(rows: Sequence[SampleRow]) -> Iterator[str]:

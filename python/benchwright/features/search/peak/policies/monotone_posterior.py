@@ -141,7 +141,7 @@ def _error(
     """Return the relative standard error of the pooled mean, and its degrees of freedom."""
     mean = max(float(np.average(values, weights=lengths)), 1e-12)
     own = [_trial_noise(criterion, trial) for trial in trials]
-    inside = math.fsum(one.freedom for one in own)
+    inside = math.fsum(noise.freedom for noise in own)
     between = float(len(trials) - 1)
     if inside + between == 0:
         return math.sqrt(tuning.BLIND_NOISE_S / float(lengths.sum())), 1.0

@@ -442,12 +442,12 @@ def _without_contrary(
     contrary = {id(slow) for _, _, slow in pairs}
     # An overloaded run that no other contradicts has grown beyond any pause.
     sure = {id(trial) for trial, value in usable if math.isinf(value)} - contrary
-    kept = [
+    trials = [
         t
         for t in history
         if t.lasted_s > too_short_s or id(t) in sure or t.ending is LoadEnding.FAILED
     ]
-    return LongRuns(tuple(kept), too_short_s, evidence)
+    return LongRuns(tuple(trials), too_short_s, evidence)
 
 
 def is_as_long(one_s: float, other_s: float) -> bool:

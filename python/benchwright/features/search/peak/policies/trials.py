@@ -332,5 +332,5 @@ def _failure_finding(resolved: ResolvedHistory, trials: int) -> tuple[Finding, .
 def _mark_findings(history: Sequence[LoadTrial]) -> tuple[Finding, ...]:
     # Where the lateness is known, its finding has the amounts (`late_findings`).
     known = any(trial.late_p99_ms is not None for trial in history)
-    found = mark_findings(history, SEARCH_SUBJECT)
-    return tuple(one for one in found if not known or one.code != LATE_MARK)
+    findings = mark_findings(history, SEARCH_SUBJECT)
+    return tuple(finding for finding in findings if not known or finding.code != LATE_MARK)
