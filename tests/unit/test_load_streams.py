@@ -14,6 +14,7 @@ import pytest
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.criterion import criterion_text
 from benchwright.core.errors import BenchError, InputError
+from benchwright.core.numeric import np
 from benchwright.features.load import parse
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
@@ -39,7 +40,7 @@ from benchwright.features.load.plan import (
 )
 from benchwright.features.load.report import LoadReport
 from benchwright.features.load.streams import missing_streams, stream_times
-from benchwright.features.load.types import EngineResult, LoopModel
+from benchwright.features.load.types import EngineResult, LoopModel, TimeDistribution
 from benchwright.features.load.view import load_text
 from benchwright.features.load.workload_toml import read_workload
 from benchwright.features.search.engine_generator import request_of
@@ -70,6 +71,13 @@ def times(counts: dict[int, int]) -> dict[str, Any]:
     }
 
 
+def distribution(counts: dict[int, int]) -> TimeDistribution:
+    """Return the distribution of times with these counts [ns]."""
+    return msgspec.convert(
+        times({ns: count for ns, count in counts.items() if count}), TimeDistribution
+    )
+
+
 def streamed(
     first: dict[int, int],
     *,
@@ -77,10 +85,13 @@ def streamed(
     never: int = 0,
     held: int = 0,
     service: dict[int, int] | None = None,
+    late: dict[int, int] | None = None,
+    others: int = 0,
     **more: Any,
 ) -> EngineResult:
     """Return the result of a load of streams with these times of the first event [ns], of which
-    `failed` ended badly, and `never` did not end."""
+    `failed` ended badly, and `never` did not end; `late`: how late operations started [ns]; `others`:
+    operations of another target that ended."""
     found = msgspec.json.decode(GOLDEN.read_bytes())
     n = sum(first.values())
     for name in ("dropped", "skipped", "waiting", "held_late"):
@@ -88,12 +99,13 @@ def streamed(
     found["counts"] |= {
         "intended": n + failed + never,
         "issued": n + failed + never,
-        "completed": n + failed,
+        "completed": n + failed + others,
         "errors": failed,
         "unfinished": never,
         "held": held,
     }
     none = {"count": 0, "mean": None}
+    found["lateness_ns"] = times(late or {1000: n})
     whole = found["kinds"]["all"]
     whole["target_response_ns"] = whole["response_ns"]
     found["streams"] = {
@@ -205,6 +217,132 @@ def test_the_share_of_good_streams() -> None:
     assert outcome("95% good", streamed(quick)) is UNDECIDED
 
 
+def test_lateness_of_the_generator_is_no_verdict_on_good_streams() -> None:
+    late: dict[str, Any] = {"first": {50 * MS: 1000}, "good": 900}
+    assert outcome("95% good", streamed(**late)) is MISSED
+    late["late"] = {1000: 900, 300 * MS: 100}
+    assert outcome("95% good", streamed(**late)) is UNDECIDED
+    assert outcome("95% good", streamed(**late, held=500)) is MISSED
+    # Streams that failed do not become good by an earlier start.
+    assert outcome("95% good", streamed(**late, failed=100)) is MISSED
+
+
+LATE: dict[str, Any] = {"count": 9, "p99": 5 * MS}
+"""How late events with gaps of 10 ms were read."""
+TPOT: dict[str, Any] = {"with_tokens": 1000, "tokens": 9000}
+
+
+def test_a_late_reader_decides_only_what_holds_as_an_upper_bound() -> None:
+    tpot = TPOT | {"tpot_ns": times({10 * MS: 1000}), "good": 1000}
+    at = {50 * MS: 1000}
+    limits = {
+        "p95 first < 100ms": (HELD, HELD),
+        "p95 first < 10ms": (MISSED, UNDECIDED),
+        "mean first < 10ms": (MISSED, UNDECIDED),
+        "p95 last < 10ms": (MISSED, UNDECIDED),
+        "p95 tpot < 20ms": (HELD, UNDECIDED),
+        "p95 tpot < 5ms": (MISSED, UNDECIDED),
+        "mean tpot < 20ms": (HELD, UNDECIDED),
+        "p95 gap < 20ms": (HELD, UNDECIDED),
+        "p95 gap < 5ms": (MISSED, UNDECIDED),
+        "95% good": (HELD, UNDECIDED),
+    }
+    in_time, late = streamed(at, **tpot), streamed(at, **tpot, read_lateness_ns=LATE)
+    for text, expected in limits.items():
+        assert (outcome(text, in_time), outcome(text, late)) == expected, text
+    (verdict,) = judged([parse_limit("p95 gap < 5ms")], late)
+    assert "reader-late" in verdict.detail
+    assert outcome("95% good", streamed(at, good=500, read_lateness_ns=LATE)) is UNDECIDED
+
+
+def test_a_read_with_many_events_is_compared_with_the_time_between_two() -> None:
+    # The stamp of a read is that of its newest packet: 0.5 ms of gaps of 10 ms that hold ten events.
+    late: dict[str, Any] = {"read_lateness_ns": {"count": 9, "p99": MS // 2}}
+    assert "reader-late" not in codes(streamed({50 * MS: 1000}, **late))
+    assert "reader-late" in codes(streamed({50 * MS: 1000}, **late, shared_events=9900))
+
+
+def test_first_events_that_were_read_with_others_may_be_earlier() -> None:
+    slow = {50 * MS: 900, 300 * MS: 100}
+    limit, mean = "p95 first < 100ms", "mean first < 70ms"
+    assert outcome(limit, streamed(slow)) is MISSED
+    assert outcome(limit, streamed(slow, first_shared=10)) is MISSED
+    for text in (limit, mean):
+        (verdict,) = judged([parse_limit(text)], streamed(slow, first_shared=80))
+        assert verdict.outcome is UNDECIDED
+        assert "80 streams was read with later ones" in verdict.detail
+    assert outcome("p95 first < 400ms", streamed(slow, first_shared=80)) is HELD
+    assert outcome("95% good", streamed(slow, good=900, first_shared=80)) is UNDECIDED
+    assert outcome("95% good", streamed(slow, good=900, without_tpot=80)) is UNDECIDED
+    assert outcome("95% good", streamed(slow, good=900, without_tpot=10)) is MISSED
+
+
+def test_streams_of_unknown_tpot_are_fast_or_slow() -> None:
+    def told(text: str, counts: dict[int, int], **more: Any) -> GateOutcome:
+        return outcome(text, streamed({50 * MS: 1000}, **TPOT, tpot_ns=times(counts), **more))
+
+    for text in ("p95 tpot < 20ms", "mean tpot < 20ms"):
+        assert told(text, {10 * MS: 1000}) is HELD
+        assert told(text, {10 * MS: 995, 50 * MS: 5}, without_tpot=5) is HELD
+        assert told(text, {10 * MS: 400, 50 * MS: 5}, without_tpot=500) is UNDECIDED
+        assert told(text, {50 * MS: 900}, without_tpot=100) is MISSED
+    assert told("p95 tpot < 20ms", {50 * MS: 50}, without_tpot=950) is UNDECIDED
+    assert told("mean tpot < 20ms", {50 * MS: 50}, without_tpot=950) is UNDECIDED
+    assert told("p95 tpot < 20ms", {10 * MS: 1000}, first_shared=500) is UNDECIDED
+
+
+def test_a_mean_that_failed_streams_could_change_is_undecided() -> None:
+    spread = {50 * MS: 500, 150 * MS: 500}
+    assert outcome("mean first < 120ms", streamed(spread)) is HELD
+    assert outcome("mean first < 120ms", streamed(spread, failed=100)) is HELD
+    assert outcome("mean first < 120ms", streamed(spread, failed=1000)) is UNDECIDED
+    assert outcome("mean first < 90ms", streamed(spread, failed=1000)) is MISSED
+    (verdict,) = judged([parse_limit("mean gap < 20ms")], streamed(spread, failed=40))
+    assert "40 streams that failed or did not end" in verdict.detail
+
+
+def test_what_another_target_did_not_end_may_be_no_stream() -> None:
+    quick = {50 * MS: 1000}
+    one: dict[str, Any] = {"never": 200}
+    other = one | {"others": 500}
+    limits = ("p95 first < 100ms", "95% good")
+    for text in limits:
+        assert outcome(text, streamed(quick, **one, good=1000)) is MISSED
+        assert outcome(text, streamed(quick, others=500, good=1000)) is HELD
+        (verdict,) = judged([parse_limit(text)], streamed(quick, **other, good=1000))
+        assert verdict.outcome is UNDECIDED
+        assert "unknown whether they are streams" in verdict.detail
+    assert missing_streams(streamed(quick, **one), "first") == (200, 1200)
+    assert missing_streams(streamed(quick, **other), "first") == (0, 1000)
+    slow = streamed({50 * MS: 500, 300 * MS: 500}, **other, good=500)
+    for text in limits:
+        assert outcome(text, slow) is MISSED
+
+
+@pytest.mark.parametrize("streams", [20, 50])
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_gaps_of_one_stream_are_alike(streams: int, share: float) -> None:
+    """Streams differ: gaps of some are slow, with a share of its own for each, also more of them in
+    longer streams. The share of all is exactly the allowed one: at most 5 % of verdicts may be wrong."""
+    random = np.random.default_rng(20)
+    limit = parse_limit(f"p{100 * (1 - share):g} gap < 20ms")
+    for concentration in (0.2, 2.0, 50.0):
+        for sigma in (0.0, 0.5):
+            wrong = dict.fromkeys(GateOutcome, 0)
+            for _ in range(150):
+                lengths = np.maximum(1, 30 * random.lognormal(0, sigma, streams)).astype(int)
+                own = random.beta(concentration * share, concentration * (1 - share), streams)
+                slow = int(random.binomial(lengths, own).sum())
+                found = streamed({50 * MS: streams})
+                gaps = {10 * MS: int(lengths.sum()) - slow, 50 * MS: slow}
+                assert found.streams is not None
+                changed = msgspec.structs.replace(found.streams, gap_ns=distribution(gaps))
+                (verdict,) = judged([limit], msgspec.structs.replace(found, streams=changed))
+                wrong[verdict.outcome] += 1
+            # Of 150, 5 % are 7.5; 14 or more happen in 1 of 100 such cells.
+            assert max(wrong[HELD], wrong[MISSED]) < 14, (concentration, sigma, wrong)
+
+
 def test_a_load_without_streams_decides_nothing_about_them() -> None:
     plain = msgspec.convert(msgspec.json.decode(GOLDEN.read_bytes()), EngineResult)
     assert plain.streams is None
@@ -309,6 +447,9 @@ def codes(result: EngineResult, *, asked: float | None = 9.0) -> set[str]:
         ("prefix-cache-warm", {"cached_tokens": 6000}),
         ("outputs-shorter", {"tokens": 8000}),
         ("stream-cut", {"cut": 3}),
+        ("no-events", {"without_events": 1}),
+        ("no-events", {"events": 0}),
+        ("tpot-unknown", {"without_tpot": 600}),
     ],
 )  # fmt: skip
 def test_findings_about_streams(code: str, more: dict[str, Any]) -> None:
@@ -320,6 +461,13 @@ def test_findings_about_streams(code: str, more: dict[str, Any]) -> None:
     }
     assert code not in codes(streamed({50 * MS: 1000}, **sound))
     assert code in codes(streamed({50 * MS: 1000}, **(sound | more)))
+
+
+def test_answers_without_events_have_no_first_event() -> None:
+    empty = streamed({50 * MS: 80}, first_ns={"count": 0, "mean": None}, events=0)
+    (verdict,) = judged([parse_limit("p95 first < 100ms")], empty)
+    assert verdict.outcome is MISSED
+    assert "80 of 80 streams (100 %) failed, have none" in verdict.detail
 
 
 def test_streams_that_waited_for_a_place_say_so_by_their_first_event() -> None:

@@ -72,14 +72,28 @@ CODES: dict[str, Code] = {
     "events-coalesced": Code(
         Severity.NOTE,
         "Look for what collects events before they arrive (a proxy that buffers, the server's own batches), or raise "
-        "--workers if reader-late is reported too. The first event is not affected, the time per token only where a whole stream came in one read.",
+        "--workers if reader-late is reported too. A first event that was read with later ones may be earlier than its "
+        "time says, and the time per token longer.",
         says="{shared} of {events:#event} ({share}) arrived in one read with the one before: they have no gap",
     ),
     "reader-late": Code(
         Severity.WARNING,
-        "Give the engine a CPU of its own (--cpu), more workers, or a lower rate. Arrivals are from the kernel's stamps "
-        "where it gives them (not with TLS): gaps may be of several events together.",
+        "Give the engine a CPU of its own (--cpu), more workers, or a lower rate. A read has the kernel's stamp of its "
+        "newest packet: first events may be earlier than reported, gaps and times per token are uncertain, and limits of "
+        "these are undecided.",
         says="the p99 of how late events were read is {late}, more than {most} of {what} ({time})",
+    ),
+    "no-events": Code(
+        Severity.WARNING,
+        "Correct what is asked for: the format (--events), the path, or a request that the server answers in one piece "
+        "(its content-type is not that of a stream). Such answers succeeded, and have no time of a stream.",
+        says="{empty} of {streams:#stream} that succeeded had no event",
+    ),
+    "tpot-unknown": Code(
+        Severity.WARNING,
+        "Find what delivers an answer in one piece: a proxy that buffers, a server that sends its tokens at once, or an "
+        "engine without CPU time (reader-late). The time per token is that of the other streams alone.",
+        says="the content of {untimed} of {all:#stream} came in one read: their time per token is unknown",
     ),
     "tokens-unknown": Code(
         Severity.WARNING,

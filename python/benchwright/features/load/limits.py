@@ -20,7 +20,7 @@ import msgspec
 
 from benchwright.core.comparison import GateOutcome
 from benchwright.core.criterion import Criterion, criterion_name
-from benchwright.core.text import duration_ns_text, number_text, part_text, percent_text, plural
+from benchwright.core.text import duration_ns_text, number_text, percent_text, plural
 from benchwright.features.load.criteria import LoadLimit, stream_value, within_ns
 from benchwright.features.load.engine import load_metrics
 from benchwright.features.load.engine_values import (
@@ -32,14 +32,17 @@ from benchwright.features.load.engine_values import (
 from benchwright.features.load.request import LoadRequest
 from benchwright.features.load.response_times import Histogram
 from benchwright.features.load.steady import response_change
-from benchwright.features.load.streams import failed_streams, good_streams
+from benchwright.features.load.stream_findings import reader_late
+from benchwright.features.load.streams import failed_streams, good_streams, lost_streams
 from benchwright.features.load.types import (
     GOOD_KEY,
     EngineResult,
     KindResult,
     LimitVerdict,
+    StreamResult,
     TimeDistribution,
 )
+from benchwright.findings import thresholds as t
 from benchwright.stats.intervals import t_quantile
 from benchwright.stats.special import binomial_cdf
 
@@ -48,6 +51,8 @@ ERROR = 0.05
 _PART_NS = 10**9
 """Shortest part of a load whose mean is compared with those of others: the shorter, the more it
 resembles the next one."""
+_UPPER_BOUNDS = ("first", "first_service", "first_visible", "first_event", "last")
+"""Times of streams that a late read can only make larger."""
 _FEWEST_PARTS = 5
 """From this number of parts on, their means show how much a mean varies."""
 
@@ -135,7 +140,18 @@ class _Operations:
         self.target_ns = kind.target_response_ns or kind.response_ns
         self.response = whole_histogram(kind.response_ns)
         self.target = whole_histogram(self.target_ns)
-        self.what, self.noun = "", "operation"
+        self.what, self.noun, self.without = "", "operation", "failed"
+        self.faster = self.slower = self.unknown = 0
+        """Of the answered ones: those that may have been faster, or slower, than recorded. Beside them:
+        those of which no time is known."""
+        self.doubt = ""
+        """Why these are uncertain."""
+        self.late_reader = ""
+        """Why a limit that is missed is not decided; empty: it may be."""
+        self.late_both_ways = False
+        """Whether one that holds is not decided either."""
+        self.independent: int | None = None
+        """The number of independent groups of values; None: each value is one."""
         self.intervals = result.intervals if self.is_all else ()
         """Those whose mean responses show how much a mean varies."""
 
@@ -168,6 +184,18 @@ class _Operations:
             mean_ms=None if mean is None else mean / 1e6,
             histogram=times,
         )
+
+    def is_less(self, k: int, n: int, allowed: float) -> bool:
+        """Return whether k of n are so few that the share is at most the allowed one."""
+        if self.independent is not None and n > self.independent:
+            return _is_less(math.ceil(k * self.independent / n), self.independent, allowed)
+        return _is_less(k, n, allowed)
+
+    def is_more(self, k: int, n: int, allowed: float) -> bool:
+        """Return whether k of n are so many that the share is above the allowed one."""
+        if self.independent is not None and n > self.independent:
+            return _is_more(k * self.independent // n, self.independent, allowed)
+        return _is_more(k, n, allowed)
 
     @property
     def lateness_text(self) -> str:
@@ -204,21 +232,25 @@ def _of_share(criterion: Criterion, group: _Operations) -> _Answer:
     least, n_least = failed + group.least_lost, group.whole
     n_most = group.answered + group.errors + group.most_lost
     value = group.value(criterion)
-    shown = _shown(criterion, value, least, n_least, lost=group.least_lost, what=group.what)
-    if _is_less(failed + group.most_lost, n_most, allowed):
+    shown = _shown(criterion, value, least, n_least, group, lost=group.least_lost)
+    slower = min(group.slower, group.answered - over) + group.unknown
+    if group.is_less(failed + group.most_lost + slower, n_most + group.unknown, allowed):
+        if group.late_both_ways:
+            return _Answer(GateOutcome.UNDECIDED, f"{shown}; {group.late_reader}", value)
         return _Answer(GateOutcome.PASSED, shown, value)
-    if not _is_more(least, n_least, allowed):
-        return _Answer(
-            GateOutcome.UNDECIDED,
-            f"{shown}; {_too_few(least, n_least, allowed, group.noun)}",
-            value,
-        )
+    if not group.is_more(least, n_least, allowed):
+        doubtful = group.doubt and group.is_less(least, n_least, allowed)
+        why = group.doubt if doubtful else _too_few(least, n_least, allowed, group)
+        return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
+    fewest = least - min(group.faster, over)
+    if not group.is_more(fewest, n_least + group.unknown, allowed):
+        return _Answer(GateOutcome.UNDECIDED, f"{shown}; {group.doubt}", value)
+    if group.late_reader:
+        return _Answer(GateOutcome.UNDECIDED, f"{shown}; {group.late_reader}", value)
     over = 0 if limit_ns is None else _above(group.target, limit_ns)
     by_target = group.errors + group.least_lost - group.skipped + over
-    if not _is_more(by_target, n_least, allowed):
-        target = _shown(
-            criterion, group.target_value(criterion), by_target, n_least, what=group.what
-        )
+    if not group.is_more(by_target, n_least, allowed):
+        target = _shown(criterion, group.target_value(criterion), by_target, n_least, group)
         why = f"without the generator's lateness {target}: {group.lateness_text}"
         return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
     return _Answer(GateOutcome.FAILED, shown, value)
@@ -255,24 +287,27 @@ def _is_more(k: int, n: int, allowed: float) -> bool:
     return k > allowed * n and 1 - binomial_cdf(k - 1, n, allowed) <= ERROR
 
 
-def _too_few(k: int, n: int, allowed: float, noun: str) -> str:
+def _too_few(k: int, n: int, allowed: float, group: _Operations) -> str:
+    values, noun, independent = group.noun, group.noun, n
+    if group.independent is not None and n > group.independent:
+        noun, independent = "stream", group.independent
     if k == 0 and 0 < allowed < 1:
         enough = math.ceil(math.log(ERROR) / math.log1p(-allowed))
-        return f"{plural(n, noun)} cannot show {percent_text(allowed)}: {enough:,} can"
-    part = f"{k:,} of {n:,} {noun}s ({percent_text(k / n)})"
+        return f"{plural(independent, noun)} cannot show {percent_text(allowed)}: {enough:,} can"
+    part = f"{k:,} of {plural(n, values)} ({percent_text(k / n)})"
     return f"{part} exceed it, too close to {percent_text(allowed)} for so few {noun}s"
 
 
 def _shown(
-    criterion: Criterion, value: float | None, k: int, n: int, lost: int = 0, what: str = ""
+    criterion: Criterion, value: float | None, k: int, n: int, group: _Operations, lost: int = 0
 ) -> str:
     """Return the value of a criterion as text: `p99 12.4 ms`, `99.2 % within 2 s`, `3 of 5,000
-    failed (0.06 %)`; `lost`: how many of the k never started or did not end; `what`: the time of a percentile that
-    is not of responses, such as ` first`."""
+    failed (0.06 %)`; `lost`: how many of the k never started or did not end."""
     if criterion.statistic == "percentile":
-        name = f"p{100 * (criterion.share or 0):.10g}{what}"
+        name = f"p{100 * (criterion.share or 0):.10g}{group.what}"
         if value is None or not math.isfinite(value):
-            return f"{name} unknown: {part_text(k, n)} failed or took longer than the limit"
+            part = f"{k:,} of {plural(n, group.noun)} ({percent_text(k / n)})"
+            return f"{name} unknown: {part} {group.without} or took longer than the limit"
         return f"{name} {duration_ns_text(round(1e6 * value))}"
     if criterion.statistic == "share":
         limit = duration_ns_text(within_ns(criterion) or 0)
@@ -306,7 +341,74 @@ class _Streams(_Operations):
         self.target = whole_histogram(self.target_ns)
         self.what = f" {name.replace('_', ' ')}"
         self.noun = "gap" if name == "gap" else "stream"
+        self.without = "failed, have none" if name in _UPPER_BOUNDS else "failed"
         self.intervals = ()
+        self.least_lost, self.most_lost = lost_streams(result)
+        self.skipped = self.skipped if self.least_lost else 0
+        if name == "gap":
+            # Gaps of one stream are alike: each stream is one observation, however many gaps it has.
+            ended = streams.largest_gap_ns.count + self.errors
+            self.independent = max(1, ended + self.least_lost)
+        self.late_reader = _late_reader(streams)
+        self.late_both_ways = bool(self.late_reader) and name not in _UPPER_BOUNDS
+        if name in ("first", "first_service", "first_visible"):
+            self.faster = streams.first_shared
+        elif name == "tpot":
+            # The time from a first event that arrived earlier is longer.
+            self.slower, self.unknown = streams.first_shared, streams.without_tpot
+        self.doubt = _doubt(self, streams)
+
+    def value(self, criterion: Criterion) -> float | None:
+        """Return the value of a criterion, from the intended starts, with what is known to be lost."""
+        return load_value(
+            self._counts(self.kind.response_ns.mean, self.response, self.least_lost), criterion
+        )
+
+
+class _Good(_Streams):
+    """The streams of a load that are good; of which times, the result does not say."""
+
+    def __init__(self, result: EngineResult) -> None:
+        super().__init__(result, "first")
+        streams = result.streams
+        assert streams is not None, "the load has streams"
+        self.faster = streams.first_shared + streams.without_tpot
+        self.doubt = _doubt(self, streams)
+        self.late_both_ways = bool(self.late_reader)
+        self.made_late = 0 if result.counts.held else _made_late(result)
+        """Streams that may be bad since the generator was late."""
+
+
+def _late_reader(streams: StreamResult) -> str:
+    """Return why times of events are uncertain; empty if they were read in time."""
+    if not any(reader_late(streams, "")):
+        return ""
+    late = duration_ns_text(streams.read_lateness_ns.p99 or 0)
+    return (
+        f"events were read late (p99 {late}, reader-late), so that when they arrived is uncertain"
+    )
+
+
+def _doubt(group: _Operations, streams: StreamResult) -> str:
+    """Return why the times of some streams are uncertain."""
+    parts = []
+    if group.most_lost > group.least_lost:
+        lost = plural(group.most_lost - group.least_lost, "operation")
+        parts.append(f"of {lost} that did not end it is unknown whether they are streams")
+    if (group.faster or group.slower) and streams.first_shared:
+        shared = plural(streams.first_shared, "stream")
+        parts.append(f"the first event of {shared} was read with later ones, and may be earlier")
+    if streams.without_tpot and (group.unknown or group.faster > streams.first_shared):
+        parts.append(f"the tpot of {plural(streams.without_tpot, 'stream')} is unknown")
+    return "; ".join(parts)
+
+
+def _made_late(result: EngineResult) -> int:
+    """Return how many operations started so late that a time of their stream may be beyond its limit
+    for that alone."""
+    assert result.streams is not None, "the load has streams"
+    first = result.streams.first_service_ns.p50 or 0
+    return _above(whole_histogram(result.lateness_ns), max(round(t.LATE_SHARE * first), t.LATE_NS))
 
 
 def _of_good(criterion: Criterion, result: EngineResult) -> _Answer:
@@ -315,15 +417,30 @@ def _of_good(criterion: Criterion, result: EngineResult) -> _Answer:
     if good is None or not good.whole:
         why = "no stream" if good is not None else "nothing says what a good stream is"
         return _Answer(GateOutcome.UNDECIDED, why)
-    bad, allowed = good.whole - good.some, 1 - criterion.limit
-    value = good.some / good.whole
-    shown = f"{good.some:,} of {good.whole:,} are good ({percent_text(value)})"
-    if _is_less(bad, good.whole, allowed):
-        return _Answer(GateOutcome.PASSED, shown, value)
-    if _is_more(bad, good.whole, allowed):
-        return _Answer(GateOutcome.FAILED, shown, value)
-    why = _too_few(bad, good.whole, allowed, "stream")
-    return _Answer(GateOutcome.UNDECIDED, f"{shown}; {why}", value)
+    group = _Good(result)
+    bad, whole, allowed = good.whole - good.some, good.whole, 1 - criterion.limit
+    value = good.some / whole
+    shown = f"{good.some:,} of {whole:,} are good ({percent_text(value)})"
+    more = group.most_lost - group.least_lost
+    doubts = [group.doubt] if more or group.faster else []
+    if _is_less(bad + more, whole + more, allowed):
+        if not group.late_both_ways:
+            return _Answer(GateOutcome.PASSED, shown, value)
+        doubts = [group.late_reader]
+    elif _is_more(bad, whole, allowed):
+        # What may be good after all: the streams that did not fail.
+        doubtful = result.streams.succeeded - good.some if result.streams else 0
+        if _is_more(bad - min(group.faster, doubtful), whole, allowed):
+            by_target = bad - group.skipped - min(group.made_late, doubtful)
+            if group.late_reader:
+                doubts = [group.late_reader]
+            elif _is_more(by_target, whole, allowed):
+                return _Answer(GateOutcome.FAILED, shown, value)
+            else:
+                doubts = [f"without the generator's lateness more may be: {group.lateness_text}"]
+    elif not _is_less(bad, whole, allowed):
+        doubts = [_too_few(bad, whole, allowed, group)]
+    return _Answer(GateOutcome.UNDECIDED, "; ".join([shown, *doubts]), value)
 
 
 # -- means -------------------------------------------------------------------------------
@@ -340,13 +457,23 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
         margin = duration_ns_text(round(1e6 * margin_ms), 2)
         detail = f"{shown} ±{margin}: too close to the limit"
         return _Answer(GateOutcome.UNDECIDED, detail, value)
+    least, most = _mean_bounds_ms(group, value)
     if criterion.holds(value):
-        lost = group.errors + group.most_lost
-        if lost:
-            shown += (
-                f"; {plural(lost, group.noun)} without a{group.what or ' response'} not included"
-            )
+        if absent := group.errors + group.most_lost:
+            noun = "stream" if group.noun == "gap" else group.noun
+            shown += f"; {plural(absent, noun)} that failed or did not end not included"
+        if not criterion.holds(most):
+            slow = duration_ns_text(round(1e6 * most))
+            reasons = [f"as slow as the slowest, those without one make it {slow}", group.doubt]
+            shown = "; ".join([shown, *filter(None, reasons)])
+            return _Answer(GateOutcome.UNDECIDED, shown, value)
+        if group.late_both_ways:
+            return _Answer(GateOutcome.UNDECIDED, f"{shown}; {group.late_reader}", value)
         return _Answer(GateOutcome.PASSED, shown, value)
+    if criterion.holds(least):
+        return _Answer(GateOutcome.UNDECIDED, f"{shown}; {group.doubt}", value)
+    if group.late_reader:
+        return _Answer(GateOutcome.UNDECIDED, f"{shown}; {group.late_reader}", value)
     of_target = group.target_value(criterion)
     if of_target is not None and criterion.holds(of_target):
         target = duration_ns_text(round(1e6 * of_target))
@@ -355,13 +482,26 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
     return _Answer(GateOutcome.FAILED, shown, value)
 
 
+def _mean_bounds_ms(group: _Operations, mean_ms: float) -> tuple[float, float]:
+    """Return the mean if each uncertain time were 0, and if each, and all that have none, were that
+    of the slowest [ms]."""
+    times = group.kind.response_ns
+    slowest_ms = mean_ms if times.max is None else times.max / 1e6
+    n, total = times.count, times.count * mean_ms
+    absent = group.errors + group.most_lost + group.unknown
+    least = max(0.0, total - min(group.faster, n) * slowest_ms) / (n + group.unknown)
+    most = (total + (absent + min(group.slower, n)) * slowest_ms) / (n + absent)
+    return least, most
+
+
 def _margin_ms(group: _Operations) -> float:
     """Return half of the interval of the mean response [ms]: by the means of parts of the load of a
     second where there are enough of them, and at least that of independent operations."""
     times = group.kind.response_ns
     alone = 0.0
-    if times.sd is not None and times.count:
-        alone = t_quantile(1 - ERROR, times.count) * times.sd / 1e6 / math.sqrt(times.count)
+    n = times.count if group.independent is None else min(group.independent, times.count)
+    if times.sd is not None and n:
+        alone = t_quantile(1 - ERROR, n) * times.sd / 1e6 / math.sqrt(n)
     parts: dict[int, tuple[int, float]] = {}
     for interval in group.intervals:
         n = interval.completed - interval.errors

@@ -31,16 +31,26 @@ def stream_findings(
         shown = states(shared=streams.shared_events, events=content, share=share)
         yield make_finding("events-coalesced", subject, shown)
     yield from reader_late(streams, subject)
+    empty = streams.without_events or (0 if streams.events else streams.succeeded)
+    if empty:
+        yield make_finding("no-events", subject, states(empty=empty, streams=streams.succeeded))
     if asked_tokens is not None:
         yield from _of_models(streams, subject, asked_tokens)
 
 
 def reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
-    """Yield a finding if events were read so late that gaps may be of several together."""
+    """Yield a finding if events were read so late that gaps may be of several together.
+
+    A read has the stamp of its newest packet. The lateness of one with many events is therefore that of
+    the newest, at most the time between two of them: it is compared with that, not with the gap.
+    """
     late = streams.read_lateness_ns.p99
-    what, time = "the median gap", streams.gap_ns.p50
+    what, time = "the median gap", float(streams.gap_ns.p50 or 0)
     if not time:
-        what, time = "the median first event", streams.first_ns.p50
+        what, time = "the median first event", float(streams.first_ns.p50 or 0)
+    if time and streams.shared_events and streams.content_events:
+        what += ", divided among the events of a read,"
+        time *= 1 - streams.shared_events / streams.content_events
     if late is None or not time or late <= max(t.READ_LATE * time, t.LATE_NS):
         return
     shown = states(
@@ -57,6 +67,9 @@ def _of_models(streams: StreamResult, subject: str, asked_tokens: float) -> Iter
     if known < succeeded:
         shown = states(streams=succeeded, unknown=succeeded - known)
         yield make_finding("tokens-unknown", subject, shown)
+    if streams.without_tpot > t.SHARED_EVENTS * succeeded:
+        shown = states(untimed=streams.without_tpot, all=succeeded)
+        yield make_finding("tpot-unknown", subject, shown)
     event, first = streams.first_event_ns.p50, streams.first_ns.p50
     if event is not None and first is not None and first - event > t.ROLE_ONLY * first:
         shown = states(event=Figure(event / 1e9, "s"), first=Figure(first / 1e9, "s"))

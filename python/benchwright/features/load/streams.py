@@ -5,7 +5,9 @@ times, as operations do (response_times.py): it is one value without an end. So 
 better the more streams it cuts. A stream that succeeded without an event with content has no first
 event, and counts in the same way; one with too few tokens or events has no time per token and no gap,
 and is left out of these. Gaps are counted one by one, so that a stream has many; one that failed adds
-one gap that never ended. Source: docs/engine-protocol.md, `streams`.
+one gap that never ended. Of a load with a target without events, it is unknown which operations that
+did not end are streams: none of them is counted, and limits are judged with none and with all of them.
+Source: docs/engine-protocol.md, `streams`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,21 @@ class Share(NamedTuple):
     whole: int
 
 
+class Lost(NamedTuple):
+    """Streams that did not end, or not even begin: at least, at most."""
+
+    least: int
+    most: int
+
+
+def lost_streams(result: EngineResult) -> Lost:
+    """Return how many streams never ended; the two differ where other targets have operations."""
+    assert result.streams is not None, "the load has streams"
+    never = result.counts.never_ended
+    all_are_streams = result.streams.operations >= result.counts.completed
+    return Lost(never if all_are_streams else 0, never)
+
+
 def failed_streams(streams: StreamResult, name: str) -> int:
     """Return how many streams that ended have none of these times, and count as slower than all."""
     failed = max(0, streams.operations - streams.succeeded)
@@ -38,7 +55,7 @@ def missing_streams(result: EngineResult, name: str) -> tuple[int, int]:
     """Return how many streams have none of these times, and of how many; of gaps, how many values
     have no end."""
     assert result.streams is not None, "the load has streams"
-    missing = failed_streams(result.streams, name) + result.counts.never_ended
+    missing = failed_streams(result.streams, name) + lost_streams(result).least
     return missing, result.streams.times(name).count + missing
 
 
@@ -49,12 +66,12 @@ def stream_times(result: EngineResult, name: str) -> TimeDistribution:
 
 
 def good_streams(result: EngineResult) -> Share | None:
-    """Return how many streams were good, of all that were intended; None: nothing says what is
+    """Return how many streams were good, of all that are known to be intended; None: nothing says what is
     good."""
     streams = result.streams
     if streams is None or streams.good is None:
         return None
-    return Share(streams.good, streams.operations + result.counts.never_ended)
+    return Share(streams.good, streams.operations + lost_streams(result).least)
 
 
 def goodput_per_s(result: EngineResult) -> float | None:

@@ -195,6 +195,12 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True):
     content_events: int
     shared_events: int
     """Those with content that shared a read with the one before: they have no gap."""
+    first_shared: int = 0
+    """Streams whose first event with content was read with others: it may have arrived earlier."""
+    without_tpot: int = 0
+    """Streams with at least two tokens whose events came in one read: their tpot is unknown."""
+    without_events: int = 0
+    """Streams that succeeded without an event of any kind."""
     tokens: int = 0
     """As the server counted them."""
     with_tokens: int = 0

@@ -180,7 +180,7 @@ _STREAM_ROWS = (
     ("first", "first"),
     ("first_service", "first service"),
     ("first_visible", "first visible"),
-    ("first_event", "first of any kind"),
+    ("first_event", "first event"),
     ("gap", "gap"),
     ("largest_gap", "largest gap"),
     ("tpot", "tpot"),
