@@ -37,6 +37,7 @@ use bw_protocol::Protocol;
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
 use serde::Serialize;
+use std::ops::Range;
 use std::{fmt, io};
 
 /// What a network target did, for the result's `target` object.
@@ -272,6 +273,10 @@ impl<P: Protocol> Target for Network<P> {
 
     fn measure_from(&mut self, from: Nanos) {
         self.pool.measure_from(from);
+    }
+
+    fn measure_streams(&self, now: Nanos, part: Range<Nanos>) {
+        self.pool.measure_streams(now, part);
     }
 
     fn submit(&mut self, slot: u32, operation: &Operation) {

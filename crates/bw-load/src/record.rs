@@ -23,7 +23,7 @@ use bw_record::streams::{StreamEnd, StreamLimit, StreamRecord, is_good};
 use bw_schedule::filaments::{SequenceEnd, SequenceOutcome};
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 /// Rows in a block.
@@ -292,6 +292,11 @@ impl WorkerRecord {
         self.measured_from
     }
 
+    /// Returns the measured part.
+    pub(crate) fn measured_part(&self) -> Range<Nanos> {
+        self.measured_from..self.measured_until
+    }
+
     /// Returns whether an operation belongs to the measured part.
     #[inline]
     fn measured(&self, planned: &Planned) -> bool {
@@ -430,6 +435,8 @@ impl WorkerRecord {
             ended: now,
             result: narrow(result),
             first_event: time(outcome.first_event_ns),
+            first_shared: outcome.first_shared,
+            in_time: outcome.in_time,
             first: time(outcome.first_ns),
             first_visible: time(outcome.first_visible_ns),
             last: time(outcome.last_ns),
@@ -446,9 +453,8 @@ impl WorkerRecord {
         let good = is_good(&end, &streams.limits);
         self.interval
             .complete_stream(end.first_ns(), end.known_tokens(), good);
-        if now >= self.measured_from && now < self.measured_until {
-            streams.record.record_in_time(&end);
-        }
+        let is_in_time = now >= self.measured_from && now < self.measured_until;
+        streams.record.record_in_time(&end, is_in_time);
         if planned.operation.at >= self.measured_from {
             streams.record.record(&end, good);
         }

@@ -19,6 +19,7 @@ use bw_schedule::filaments::FilamentId;
 use bw_sys::clock::monotonic_ns;
 use bw_sys::poll::{Interrupts, PollEntry, poll, readable};
 use std::io;
+use std::ops::Range;
 
 /// The slot of a part's slot that is free.
 const NO_SLOT: u32 = u32::MAX;
@@ -165,6 +166,12 @@ impl Target for Several {
     fn capacity(&self) -> u32 {
         let slots = self.parts.iter().map(|part| part.slots.len() as u32);
         slots.sum()
+    }
+
+    fn measure_streams(&self, now: Nanos, part: Range<Nanos>) {
+        for one in &self.parts {
+            one.target.measure_streams(now, part.clone());
+        }
     }
 
     fn measure_from(&mut self, from: Nanos) {

@@ -10,6 +10,7 @@ use bw_record::histogram::Histogram;
 use bw_schedule::filaments::FilamentId;
 use std::any::Any;
 use std::io;
+use std::ops::Range;
 
 /// How many completions are taken from a target at a time, unless it says otherwise.
 pub(crate) const SLICE: usize = 16;
@@ -88,6 +89,9 @@ pub trait Target: Any {
     /// Leaves the warm-up out of the counts that the target's description has: operations with an intended start before
     /// `from`. Called once, before time zero.
     fn measure_from(&mut self, _from: Nanos) {}
+
+    /// Sets the measured part of the run, in which events of streams are counted; `now`: the time, by the clock of `part`.
+    fn measure_streams(&self, _now: Nanos, _part: Range<Nanos>) {}
 
     /// Prepares an operation under `slot`, which is free. It may start now, or with `flush`.
     fn submit(&mut self, slot: u32, operation: &Operation);

@@ -198,6 +198,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// The target failed.
     pub fn run(mut self) -> io::Result<Finished<T>> {
         self.now = self.clock.now();
+        self.measure_streams();
         while !self.over() {
             self.turn()?;
         }
@@ -222,6 +223,15 @@ impl<C: Clock, T: Target> Worker<C, T> {
             end: self.plan.end,
             target: self.target,
         })
+    }
+
+    /// Lets the target know the measured part of the run.
+    fn measure_streams(&mut self) {
+        if self.record.has_streams() {
+            let now = self.clock.now();
+            self.target
+                .measure_streams(now, self.record.measured_part());
+        }
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -249,6 +259,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 self.plan.end = self.now.max(Nanos(1));
                 // What has happened so far lies before it.
                 self.record.measure_until(self.now + Nanos(1));
+                self.measure_streams();
             }
         }
         if self.now >= self.plan.end {

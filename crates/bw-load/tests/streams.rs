@@ -265,6 +265,181 @@ fn limits_of_the_first_event_and_of_gaps_end_a_stream() {
     assert!(result["streams"]["timeline"][0][2].is_u64());
 }
 
+/// Returns an answer's chunk with so many content events of a language model.
+fn words(count: usize) -> String {
+    chunk(&"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n".repeat(count))
+}
+
+/// What ends an answer of a language model with ten tokens.
+fn ten_tokens() -> String {
+    chunk("data: {\"choices\":[],\"usage\":{\"completion_tokens\":10}}\n\ndata: [DONE] \n\n")
+}
+
+/// Answers each request with these pieces, [`APART`] of each other, and does `then` with the connection; true: it goes on.
+fn writing(
+    pieces: Vec<String>,
+    then: impl Fn(&mut TcpStream) -> bool + Send + Sync + 'static,
+) -> Server {
+    Server::start(move |_, mut stream| {
+        stream.set_nodelay(true).unwrap();
+        while read_request(&mut stream).is_some() {
+            for piece in &pieces {
+                thread::sleep(APART);
+                if stream.write_all(piece.as_bytes()).is_err() {
+                    return;
+                }
+            }
+            if !then(&mut stream) {
+                return;
+            }
+        }
+    })
+}
+
+fn chat() -> Value {
+    json!({"format": "sse", "meaning": "chat"})
+}
+
+#[test]
+fn events_of_one_read_have_no_time_per_token() {
+    let tpot = json!({"streams": {"good": [{"of": "tpot", "limit_ns": 3_600_000_000_000_u64}]}});
+    // All at once; one event with all tokens; the first two together, others later.
+    for (contents, without_tpot, first_shared) in [
+        (vec![words(5)], true, true),
+        (vec![words(1)], true, false),
+        (vec![words(2), words(1)], false, true),
+    ] {
+        let mut pieces = vec![CHUNKED.to_owned()];
+        pieces.extend(contents);
+        pieces.push(ten_tokens() + "0\r\n\r\n");
+        let server = writing(pieces, |_| true);
+        let result = load(&target(&server, &chat()), &[users(2)], tpot.clone());
+        let streams = &result["streams"];
+        let count = number(&streams["succeeded"]);
+        assert!(count > 0 && streams["operations"] == count, "{result}");
+        let of_all = |all: bool| if all { count } else { 0 };
+        assert_eq!(streams["with_tokens"], count);
+        assert_eq!(streams["without_tpot"], of_all(without_tpot), "{streams}");
+        assert_eq!(streams["tpot_ns"]["count"], of_all(!without_tpot));
+        assert_eq!(streams["good"], of_all(!without_tpot));
+        assert_eq!(streams["first_shared"], of_all(first_shared));
+        assert_eq!(streams["without_events"], 0);
+    }
+}
+
+#[test]
+fn tokens_count_where_their_events_arrive() {
+    // Ten tokens in 200 ms: no stream ends in the load.
+    let mut pieces = vec![CHUNKED.to_owned()];
+    pieces.extend((0..10).map(|_| words(1)));
+    pieces.push(ten_tokens() + "0\r\n\r\n");
+    let server = writing(pieces, |_| true);
+    let target = target(&server, &chat());
+    let result = load(&target, &[users(2)], json!({"duration_ns": 150_000_000}));
+    let streams = &result["streams"];
+    assert_eq!(
+        (&streams["succeeded"], &streams["tokens"]),
+        (&json!(2), &json!(20))
+    );
+    // At most six events of each stream, on a machine that is behind less.
+    let rate = streams["tokens_per_s"].as_f64().unwrap();
+    assert!(rate > 0.0 && rate < 20.0 / 0.15, "{streams}");
+    // Streams that began in the warm-up, and go on after it.
+    let more = json!({"duration_ns": 200_000_000, "warm_up_ns": 100_000_000});
+    let result = load(&target, &[users(2)], more);
+    let rate = result["streams"]["tokens_per_s"].as_f64().unwrap();
+    assert!(rate > 0.0 && rate < 20.0 / 0.1, "{result}");
+}
+
+#[test]
+fn what_happens_to_a_connection_after_the_end_mark_is_no_failure() {
+    let answer = || vec![CHUNKED.to_owned() + &words(1), words(1) + &ten_tokens()];
+    let bytes = 2 * 43 + 78;
+    type Then = fn(&mut TcpStream) -> bool;
+    let reset: Then = |stream| {
+        let socket = socket2::SockRef::from(&*stream);
+        socket.set_linger(Some(Duration::ZERO)).unwrap();
+        false
+    };
+    let silent: Then = |stream| {
+        network::be_silent(stream);
+        false
+    };
+    let late: Then = |stream| {
+        thread::sleep(4 * APART);
+        stream.write_all(b"0\r\n\r\n").is_ok()
+    };
+    let gap = json!({"format": "sse", "meaning": "chat", "gap_timeout_ns": 60_000_000});
+    for (then, events, timeout_ns, timeouts) in [
+        (reset, chat(), LONG.as_nanos() as u64, false),
+        (silent, chat(), 100_000_000, true),
+        (late, gap, LONG.as_nanos() as u64, false),
+    ] {
+        let server = writing(answer(), then);
+        let mut target = target(&server, &events);
+        target["timeout_ns"] = json!(timeout_ns);
+        let result = load(&target, &[users(2)], json!({}));
+        let streams = &result["streams"];
+        let count = number(&streams["operations"]);
+        assert!(count > 0 && streams["succeeded"] == count, "{result}");
+        assert_eq!(result["kinds"]["all"]["errors"], json!({}));
+        assert_eq!(number(&result["target"]["timeouts"]) > 0, timeouts);
+        assert_eq!(streams["timeline"][0][6], bytes);
+    }
+}
+
+#[test]
+fn answers_that_are_no_streams_fail_by_their_name() {
+    let coded = CHUNKED.replace("\r\n\r\n", "\r\nContent-Encoding: gzip\r\n\r\n");
+    let body = words(1) + &ten_tokens();
+    for (answer, error) in [
+        (
+            "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            "HTTP 302",
+        ),
+        (coded.clone() + &body + "0\r\n\r\n", "stream encoded"),
+        // Also if it does not end in order.
+        (coded + &body, "stream encoded"),
+    ] {
+        let is_whole = answer.ends_with("\r\n\r\n");
+        let server = writing(vec![answer], move |_| is_whole);
+        let result = load(&target(&server, &chat()), &[users(2)], json!({}));
+        let count = number(&result["streams"]["operations"]);
+        assert!(count > 0);
+        assert_eq!(result["kinds"]["all"]["errors"], json!({error: count}));
+        assert_eq!(result["streams"]["events"], 0);
+    }
+}
+
+#[test]
+fn streams_without_an_event_are_counted() {
+    let server = writing(vec![CHUNKED.to_owned() + "0\r\n\r\n"], |_| true);
+    let result = load(&target(&server, &lines(None)), &[users(2)], json!({}));
+    let streams = &result["streams"];
+    assert!(number(&streams["succeeded"]) > 0);
+    assert_eq!(streams["without_events"], streams["succeeded"]);
+}
+
+#[test]
+fn the_last_event_without_an_end_leaves_no_limit_behind() {
+    // It is complete only with the connection, after which its slot has nothing in progress.
+    let server = Server::start(|_, mut stream| {
+        if read_request(&mut stream).is_some() {
+            let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\na\nb";
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let mut events = lines(None);
+    events["gap_timeout_ns"] = json!(20_000_000);
+    let mut slow = users(2);
+    slow["think"] = json!({"type": "constant", "value": 60_000_000});
+    let result = load(&target(&server, &events), &[slow], json!({}));
+    let streams = &result["streams"];
+    assert!(number(&streams["succeeded"]) > 2);
+    assert_eq!(streams["succeeded"], streams["operations"], "{result}");
+    assert_eq!(result["target"]["timeouts"], 0);
+}
+
 #[test]
 fn several_targets_have_their_own_streams() {
     let (one, two) = (
@@ -359,6 +534,17 @@ fn a_stream_of_http_2_that_is_reset_is_cut_once_it_has_begun() {
         assert_eq!(result["kinds"]["all"]["errors"], json!({error: count}));
         assert_eq!(result["target"]["reconnects"], 0);
     }
+}
+
+#[test]
+fn a_stream_of_http_2_that_is_reset_after_its_end_mark_has_succeeded() {
+    let server = answering_two(&["a\n", "end\n", "reset"]);
+    let mut target = target(&server, &lines(Some("end")));
+    target["http"] = json!("2");
+    let result = load(&target, &[users(2)], json!({}));
+    let streams = &result["streams"];
+    assert!(number(&streams["succeeded"]) > 0);
+    assert_eq!(streams["succeeded"], streams["operations"], "{result}");
 }
 
 #[test]
@@ -522,6 +708,9 @@ fn the_streams_of_two_engines_are_one_load() {
     let request: MergeRequest = serde_json::from_value(request).unwrap();
     let merged = merge(&request).unwrap();
     let streams = &merged["streams"];
+    for member in ["without_tpot", "first_shared", "without_events"] {
+        assert_eq!(number(&streams[member]), sum(member), "{member}");
+    }
     for member in ["operations", "succeeded", "events", "good"] {
         assert!(sum(member) > 0);
         assert_eq!(number(&streams[member]), sum(member), "{member}");

@@ -76,6 +76,14 @@ impl EventSpec {
         }
     }
 
+    /// Returns whether a part of an event's data is the rest of the end mark and blanks, which some servers of language
+    /// models write behind it.
+    fn ends_with_blanks(&self, rest: &[u8], part: &[u8]) -> bool {
+        let blanks = part.strip_prefix(rest);
+        let allowed = matches!(self.meaning, Meaning::Chat | Meaning::Completions);
+        allowed && blanks.is_some_and(|blanks| blanks.iter().all(|byte| b" \t".contains(byte)))
+    }
+
     /// Returns whether the stream was cut: it was over without the end mark that it should have, and without an error.
     #[must_use]
     pub fn is_cut(&self, outcome: &StreamOutcome) -> bool {
@@ -102,6 +110,12 @@ pub struct StreamOutcome {
     pub content: u32,
     /// Number of events with content that share a read with the one before, so have no gap of their own.
     pub shared: u32,
+    /// Whether the second event with content shares the read of the first: the first arrived at this time at the latest.
+    pub first_shared: bool,
+    /// Number of events with content that arrived in the measured part of the run.
+    pub in_time: u32,
+    /// Number of bytes of the body.
+    pub bytes: u64,
     /// Largest time between two events with content of different reads.
     pub largest_gap_ns: Option<u64>,
     /// Tokens of the output, by the server.
@@ -116,6 +130,8 @@ pub struct StreamOutcome {
     pub ended: bool,
     /// Whether an event reported an error.
     pub failed: bool,
+    /// Whether the body has a content coding, so that its bytes are no events and are not read.
+    pub encoded: bool,
     /// Whether the output reached its maximum length.
     pub stopped_by_length: bool,
 }
@@ -149,6 +165,7 @@ impl EventReader {
             return;
         }
         self.at = at;
+        self.outcome.bytes += piece.len() as u64;
         let (framer, mut stream) = self.parts(spec, gap);
         match spec.format {
             EventFormat::Sse => framer.sse.read(piece, &mut stream),
@@ -176,6 +193,16 @@ impl EventReader {
             EventFormat::Grpc => stream.outcome.ended |= framer.grpc.is_between_messages(),
         }
         self.outcome
+    }
+
+    /// Notes that the body has a content coding.
+    pub(crate) fn refuse(&mut self) {
+        self.outcome.encoded = true;
+    }
+
+    /// Counts events with content that arrived in the measured part of the run.
+    pub(crate) fn count_in_time(&mut self, events: u32) {
+        self.outcome.in_time = self.outcome.in_time.saturating_add(events);
     }
 
     /// Returns what the stream was so far.
@@ -248,12 +275,10 @@ impl<G: FnMut(u64)> EventSink for Stream<'_, G> {
         let event = &mut *self.event;
         event.has_data = true;
         if let Some(mark) = &self.spec.end {
-            let rest = mark.get(event.of_end_mark..);
-            let goes_on = rest.is_some_and(|rest| rest.starts_with(part));
-            event.of_end_mark = if goes_on {
-                event.of_end_mark + part.len()
-            } else {
-                usize::MAX
+            event.of_end_mark = match mark.get(event.of_end_mark..) {
+                Some(rest) if rest.starts_with(part) => event.of_end_mark + part.len(),
+                Some(rest) if self.spec.ends_with_blanks(rest, part) => mark.len(),
+                _ => usize::MAX,
             };
         }
         if self.spec.meaning != Meaning::Plain {
@@ -324,7 +349,10 @@ impl<G: FnMut(u64)> Stream<'_, G> {
             outcome.first_visible_ns.get_or_insert(at);
         }
         match outcome.last_ns {
-            Some(last) if last >= at => outcome.shared = outcome.shared.saturating_add(1),
+            Some(last) if last >= at => {
+                outcome.shared = outcome.shared.saturating_add(1);
+                outcome.first_shared |= outcome.content == 2;
+            }
             Some(last) => {
                 let gap = at - last;
                 outcome.largest_gap_ns = outcome.largest_gap_ns.max(Some(gap));

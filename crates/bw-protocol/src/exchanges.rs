@@ -1,9 +1,10 @@
 //! What both versions of HTTP have: requests that all workers share, and counts of their responses.
 
 use crate::MeasuredPart;
-use crate::check::{FIRST_ERROR, StatusClasses};
+use crate::check::{Check, StatusClasses};
 use crate::streams::Streams;
 use bw_model::{Nanos, Operation};
+use bw_record::errno::HTTP_STATUS;
 use std::sync::Arc;
 
 /// The requests of one version of HTTP, and how many responses had which status.
@@ -46,17 +47,29 @@ impl<R> Exchanges<R> {
     /// Returns what reads the body of a response with this status as a stream.
     #[inline]
     pub(crate) fn streams_of(&self, status: u16) -> Option<&Streams> {
-        self.streams.as_ref().filter(|_| status < FIRST_ERROR)
+        let streams = self.streams.as_ref();
+        streams.filter(|_| (200..300).contains(&status))
     }
 
-    /// Counts a complete response; returns the result of its operation, which was `result` so far.
+    /// Counts a complete response; returns the result of its operation, which was `result` so far. Where answers are
+    /// streams, a redirect is none, so it fails unless it is expected.
     #[inline]
-    pub(crate) fn complete(&self, slot: u32, status: u16, is_measured: bool, result: i64) -> i64 {
+    pub(crate) fn complete(
+        &self,
+        slot: u32,
+        status: u16,
+        check: &Check,
+        is_measured: bool,
+        result: i64,
+    ) -> i64 {
         if is_measured {
             self.statuses.count(status);
         }
         match self.streams_of(status) {
             Some(streams) => streams.complete(slot, is_measured, result),
+            None if self.streams.is_some() && result >= 0 && !check.accepts_error(status) => {
+                -i64::from(HTTP_STATUS + i32::from(status))
+            }
             None => result,
         }
     }

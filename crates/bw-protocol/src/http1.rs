@@ -18,7 +18,7 @@ pub mod response;
 
 use crate::check::{Check, FIRST_ERROR, Matched};
 use crate::exchanges::Exchanges;
-use crate::http1::response::{BodyPart, ParseProgress, Response};
+use crate::http1::response::{BodyHead, BodyPart, ParseProgress, Response};
 use crate::streams::Streams;
 use crate::values::put_integer;
 use crate::{End, Outgoing, Protocol, RESEND, SessionState, Template, Values};
@@ -144,9 +144,10 @@ impl Http1 {
         let Pending {
             slot, is_measured, ..
         } = pending;
-        let result = session.result(&self.0.requests.requests[pending.request as usize]);
-        let status = session.response.status();
-        let result = self.0.complete(slot, status, is_measured, result);
+        let request = &self.0.requests.requests[pending.request as usize];
+        let (status, result) = (session.response.status(), session.result(request));
+        let check = &request.check;
+        let result = self.0.complete(slot, status, check, is_measured, result);
         End { slot, result }
     }
 
@@ -285,13 +286,15 @@ impl Protocol for Http1 {
             let Pending { slot, end, .. } = pending;
             let request = &self.0.requests.requests[pending.request as usize];
             let matched = &mut session.matched;
-            let body = |status, part: BodyPart<'_>| {
-                let streams = self.0.streams_of(status);
+            let body = |head: BodyHead, part: BodyPart<'_>| {
+                let streams = self.0.streams_of(head.status);
                 match part {
                     BodyPart::Bytes(piece) => {
                         request.check.read(matched, piece);
-                        if let Some(streams) = streams {
-                            streams.read(slot, piece, pending.is_measured);
+                        match streams {
+                            Some(streams) if head.is_encoded => streams.refuse(slot),
+                            Some(streams) => streams.read(slot, piece, pending.is_measured),
+                            None => {}
                         }
                     }
                     BodyPart::ChunkEnd => {

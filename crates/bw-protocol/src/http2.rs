@@ -127,6 +127,7 @@ impl Protocol for Http2 {
             head_end: out.put_bytes(),
             window: session.streams.first_window,
             status: 0,
+            is_encoded: false,
             expected: None,
             body_bytes: 0,
             matched: Matched::default(),

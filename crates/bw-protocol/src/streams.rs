@@ -5,9 +5,10 @@
 
 use crate::events::{EventReader, EventSpec, StreamOutcome};
 use bw_model::Nanos;
-use bw_record::errno::{STREAM_CUT, STREAM_ERROR};
+use bw_record::errno::{RESPONSE_CUT, STREAM_CUT, STREAM_ENCODED, STREAM_ERROR, STREAM_STALLED};
 use bw_record::histogram::Histogram;
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// The time limits of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +45,11 @@ struct State {
     unseen: Option<u64>,
     /// Whether this read has had an event with content.
     has_content: bool,
-    /// With limits: slots whose streams had such an event in it.
+    /// The measured part of the run, by the clock of `at` [ns].
+    measured: Range<u64>,
+    /// With limits: slots whose streams had such an event, or their end mark, in it; each is in it once.
     heard: Vec<u32>,
+    is_heard: Vec<bool>,
     gaps: Histogram,
     read_lateness: Histogram,
 }
@@ -62,7 +66,9 @@ impl Streams {
                 at: 0,
                 unseen: None,
                 has_content: false,
+                measured: 0..u64::MAX,
                 heard: Vec::new(),
+                is_heard: Vec::new(),
                 gaps: Histogram::new(),
                 read_lateness: Histogram::new(),
             }),
@@ -81,6 +87,12 @@ impl Streams {
         let all = state.readers.len() + slots as usize;
         state.readers.resize_with(all, EventReader::new);
         state.heard.reserve(all);
+        state.is_heard.resize(all, false);
+    }
+
+    /// Sets the measured part of the run, by the clock of [`arrives`](Self::arrives) [ns].
+    pub fn measure(&self, part: Range<u64>) {
+        self.state.borrow_mut().measured = part;
     }
 
     /// Sets the time of what is read next: it arrived at `at` [ns], `unseen` before it was read [ns]; None: that is unknown,
@@ -105,6 +117,14 @@ impl Streams {
         });
     }
 
+    /// Takes a piece of an answer with a content coding.
+    pub(crate) fn refuse(&self, slot: u32) {
+        let mut state = self.state.borrow_mut();
+        if let Some(reader) = state.readers.get_mut(slot as usize) {
+            reader.refuse();
+        }
+    }
+
     /// Reads a boundary of the transfer.
     pub(crate) fn boundary(&self, slot: u32, is_measured: bool) {
         self.step(slot, is_measured, |reader, spec, _, gap| {
@@ -124,18 +144,37 @@ impl Streams {
         }
     }
 
-    /// Returns the result of an operation whose connection was lost, which is `result` if no event had arrived.
+    /// Returns the result of an operation that failed before its answer was complete. A stream with its end mark has
+    /// succeeded, whatever happens to its connection afterwards; without an event that has arrived it is `result`.
     #[must_use]
     pub fn broken(&self, slot: u32, result: i64) -> i64 {
-        if self.outcome(slot).events == 0 {
-            return result;
+        const LOST: [i32; 2] = [-libc::ECONNRESET, RESPONSE_CUT];
+        const LATE: [i32; 4] = [
+            -libc::ETIMEDOUT,
+            -libc::ECONNABORTED,
+            -libc::EPIPE,
+            STREAM_STALLED,
+        ];
+        let outcome = self.outcome(slot);
+        let is = |results: &[i32]| results.iter().any(|one| i64::from(*one) == result);
+        let (is_lost, is_late) = (is(&LOST), is(&LATE));
+        if outcome.encoded && (is_lost || is_late) {
+            STREAM_ENCODED.into()
+        } else if outcome.ended && (is_lost || is_late) {
+            // At most the length of what was read.
+            self.judge(slot, outcome.bytes as i64)
+        } else if outcome.events > 0 && is_lost {
+            self.judge(slot, result)
+        } else {
+            result
         }
-        self.judge(slot, result)
     }
 
     fn judge(&self, slot: u32, result: i64) -> i64 {
         let outcome = self.outcome(slot);
-        if outcome.failed {
+        if outcome.encoded {
+            STREAM_ENCODED.into()
+        } else if outcome.failed {
             STREAM_ERROR.into()
         } else if self.spec.is_cut(&outcome) {
             STREAM_CUT.into()
@@ -155,36 +194,49 @@ impl Streams {
             at,
             unseen,
             has_content,
+            measured,
             heard,
+            is_heard,
             gaps,
             read_lateness,
         } = &mut *self.state.borrow_mut();
         let Some(reader) = readers.get_mut(slot as usize) else {
             return;
         };
-        let before = reader.outcome().content;
+        let before = reader.outcome();
         step(reader, &self.spec, *at, &mut |gap| {
             if is_measured {
                 gaps.record(gap);
             }
         });
-        if reader.outcome().content == before {
+        let outcome = reader.outcome();
+        let content = outcome.content - before.content;
+        if content == 0 && outcome.ended == before.ended {
             return;
         }
-        if is_measured && !std::mem::replace(has_content, true) {
+        // All of this step arrived at once.
+        if outcome.last_ns.is_some_and(|last| measured.contains(&last)) {
+            reader.count_in_time(content);
+        }
+        if is_measured && content > 0 && !std::mem::replace(has_content, true) {
             unseen
                 .iter()
                 .for_each(|unseen| read_lateness.record(*unseen));
         }
-        if self.limits.are_any() && heard.last() != Some(&slot) {
+        let is_heard = is_heard.get_mut(slot as usize);
+        if self.limits.are_any() && is_heard.is_some_and(|is| !std::mem::replace(is, true)) {
             heard.push(slot);
         }
     }
 
-    /// Returns a slot whose stream has had an event with content since it was asked for last; with limits only.
+    /// Returns a slot whose stream has had an event with content, or its end mark, since it was asked for last, and whether
+    /// it has its end mark; with limits only.
     #[must_use]
-    pub fn take_heard(&self) -> Option<u32> {
-        self.state.borrow_mut().heard.pop()
+    pub fn take_heard(&self) -> Option<(u32, bool)> {
+        let state = &mut *self.state.borrow_mut();
+        let slot = state.heard.pop()?;
+        state.is_heard[slot as usize] = false;
+        Some((slot, state.readers[slot as usize].outcome().ended))
     }
 
     /// Returns what the stream of the last operation that began in this slot was so far.

@@ -56,6 +56,7 @@ fn shape(spec: &EventSpec, bytes: impl AsRef<[u8]>) -> StreamOutcome {
         last_ns: None,
         largest_gap_ns: None,
         shared: 0,
+        first_shared: false,
         ..outcome
     };
     let whole = read(spec, bytes, &[], &[]);
@@ -369,6 +370,37 @@ fn the_length_that_stops_an_output_is_reported() {
 }
 
 #[test]
+fn an_output_that_ends_by_an_error_fails() {
+    let stop = STOP.replace("stop", "error");
+    let outcome = shape(&chat(), stream(&[ONE, &stop, "[DONE]"], "\n"));
+    assert!(outcome.failed && outcome.ended);
+}
+
+#[test]
+fn blanks_behind_the_end_mark_of_a_language_model_belong_to_it() {
+    for (mark, ended) in [("[DONE] ", true), ("[DONE]\t ", true), ("[DONE] x", false)] {
+        let outcome = shape(&chat(), stream(&[ONE, mark], "\n"));
+        assert_eq!(outcome.ended, ended, "{mark:?}");
+    }
+    let plain = EventSpec::new(EventFormat::Sse, Meaning::Plain, Some("[DONE]"));
+    assert!(!shape(&plain, stream(&["[DONE] "], "\n")).ended);
+}
+
+#[test]
+fn the_first_shares_a_read_only_with_the_second() {
+    let spec = EventSpec::new(EventFormat::Lines, Meaning::Plain, None);
+    for (cuts, expected) in [
+        (&[][..], true),
+        (&[4], true),
+        (&[2], false),
+        (&[2, 4], false),
+    ] {
+        let (outcome, _) = read(&spec, b"a\nb\nc\n", cuts, &[]);
+        assert_eq!(outcome.first_shared, expected, "{cuts:?}");
+    }
+}
+
+#[test]
 fn responses_have_types_and_end_with_one() {
     let spec = EventSpec::new(EventFormat::Sse, Meaning::Responses, None);
     let event =
@@ -443,6 +475,7 @@ fn outcome_at(outcome: StreamOutcome, end: usize) -> StreamOutcome {
         first_ns: at,
         first_visible_ns: at,
         last_ns: at,
+        bytes: end as u64,
         ..outcome
     }
 }

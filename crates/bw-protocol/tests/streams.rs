@@ -7,7 +7,7 @@ use bw_protocol::http1::{self, Http1};
 use bw_protocol::http2::{self, Http2};
 use bw_protocol::streams::{StreamLimits, Streams};
 use bw_protocol::{Protocol, SessionState};
-use bw_record::errno::{STREAM_CUT, STREAM_ERROR};
+use bw_record::errno::{STREAM_CUT, STREAM_ENCODED, STREAM_ERROR};
 use bw_record::histogram::Histogram;
 use connection::Connection;
 use http2_frames::*;
@@ -109,6 +109,8 @@ fn an_event_arrives_with_the_read_that_ends_it() {
         events: 5,
         content: 4,
         shared: 1,
+        in_time: 4,
+        bytes: 13,
         largest_gap_ns: Some(150),
         ended: true,
         ..StreamOutcome::default()
@@ -144,8 +146,9 @@ fn a_lost_connection_cuts_a_stream_that_has_begun() {
     assert_eq!(broken(&http), reset);
     http.receive(2, chunk("a\n"));
     assert_eq!(broken(&http), i64::from(STREAM_CUT));
+    // After its end mark it has succeeded.
     http.receive(3, chunk("end\n"));
-    assert_eq!(broken(&http), reset);
+    assert_eq!(broken(&http), 6);
 }
 
 #[test]
@@ -239,19 +242,84 @@ fn with_limits_the_slots_with_content_are_reported() {
         gap: Some(bw_model::Nanos(1)),
         ..StreamLimits::default()
     };
-    let spec = EventSpec::new(EventFormat::Lines, Meaning::Plain, None);
+    let spec = EventSpec::new(EventFormat::Lines, Meaning::Plain, Some("end"));
     let mut http = two(Some(Streams::new(spec, limits)), 2);
     http.receive(10, [head(1), head(3), data(1, "a")].concat());
     let heard = |http: &Streaming<Http2>| {
         let streams = http.0.protocol.streams().unwrap();
-        let mut heard: Vec<u32> = std::iter::from_fn(|| streams.take_heard()).collect();
+        let mut heard: Vec<(u32, bool)> = std::iter::from_fn(|| streams.take_heard()).collect();
         heard.sort_unstable();
         heard
     };
     assert!(heard(&http).is_empty());
     http.receive(20, [data(1, "\nb\n"), data(3, "x\n")].concat());
-    assert_eq!(heard(&http), [0, 1]);
+    assert_eq!(heard(&http), [(0, false), (1, false)]);
     assert!(heard(&http).is_empty());
+    // Each slot once, however often the streams alternate.
+    let frames = [data(1, "c\n"), data(3, "y\n")].concat().repeat(100);
+    http.receive(30, frames);
+    assert_eq!(heard(&http), [(0, false), (1, false)]);
+    http.receive(40, data(1, "end\n"));
+    assert_eq!(heard(&http), [(0, true)]);
+}
+
+#[test]
+fn the_bytes_of_a_content_coding_are_no_events() {
+    let answer = |coding: &str| {
+        let coded = format!("chunked\r\nContent-Encoding: {coding}\r\n\r\n");
+        let head = CHUNKED.replace("chunked\r\n\r\n", &coded);
+        head + &chunk("a\n") + &chunk("end\n") + "0\r\n\r\n"
+    };
+    for (coding, result, events) in [
+        ("gzip", STREAM_ENCODED, 0),
+        ("identity, br", STREAM_ENCODED, 0),
+        ("Identity", 6, 2),
+    ] {
+        let mut http = one(lines(Some("end")), 1);
+        http.receive(10, answer(coding));
+        assert_eq!(http.0.results(), [(0, result)], "{coding}");
+        assert_eq!(http.outcome(0).events, events);
+    }
+    // `content-encoding` of the static table, with a new entry in the dynamic table that the next response refers to.
+    for (coding, result) in [("gzip", STREAM_ENCODED), ("identity", 6)] {
+        let mut http = two(lines(Some("end")), 2);
+        let field = [&[0x5a, coding.len() as u8], coding.as_bytes()].concat();
+        http.receive(10, frame(HEADERS, END_HEADERS, 1, &[OK, &field].concat()));
+        http.receive(
+            10,
+            frame(HEADERS, END_HEADERS, 3, &[OK, &[0x80 | 62]].concat()),
+        );
+        for stream in [1, 3] {
+            http.receive(20, data(stream, "a\n"));
+            http.receive(30, frame(DATA, END, stream, b"end\n"));
+        }
+        assert_eq!(http.0.results(), [(0, result), (1, result)], "{coding}");
+    }
+}
+
+#[test]
+fn a_redirect_is_no_stream() {
+    let redirect = "HTTP/1.1 302 Found\r\nContent-Length: 4\r\n\r\nend\n";
+    let mut http = one(lines(Some("end")), 1);
+    http.receive(10, redirect);
+    assert_eq!(http.0.results(), [(0, -10_302)]);
+    assert_eq!(http.outcome(0).events, 0);
+    // As ever without streams.
+    let mut http = one(None, 1);
+    http.0.receive(redirect);
+    assert_eq!(http.0.results(), [(0, 4)]);
+}
+
+#[test]
+fn events_in_the_measured_part_are_counted() {
+    let mut http = one(lines(Some("end")), 1);
+    http.0.protocol.streams().unwrap().measure(200..400);
+    http.receive(100, CHUNKED.to_owned() + &chunk("a\n"));
+    for at in [200, 399, 400] {
+        http.receive(at, chunk("b\n"));
+    }
+    http.receive(500, chunk("end\n") + "0\r\n\r\n");
+    assert_eq!((http.outcome(0).content, http.outcome(0).in_time), (4, 2));
 }
 
 proptest! {

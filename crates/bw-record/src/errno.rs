@@ -3,7 +3,7 @@
 //! A negative result is a negative errno, `-(10000 + status)` for an HTTP response with an error status, `-10001` to
 //! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100), `-(30000 + place)` for an error
 //! reply of Redis, where `place` is that of the reply's first word in a table, `-(1000000 + code)` for a SQLSTATE, whose
-//! five characters are digits of base 36, [`CHECK_FAILED`], or [`STREAM_CUT`] to [`RESPONSE_CUT`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! five characters are digits of base 36, [`CHECK_FAILED`], or [`STREAM_CUT`] to [`STREAM_ENCODED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
 //! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
@@ -21,12 +21,15 @@ pub const STREAM_ERROR: i32 = -20_002;
 pub const STREAM_STALLED: i32 = -20_003;
 /// The `result` of an operation whose server ended the connection, or the stream, after a part of the response.
 pub const RESPONSE_CUT: i32 = -20_004;
+/// The `result` of a stream whose body has a content coding: its bytes are no events.
+pub const STREAM_ENCODED: i32 = -20_005;
 /// The names of these, in this order.
-const OWN_NAMES: [&str; 4] = [
+const OWN_NAMES: [&str; 5] = [
     "stream cut",
     "stream error",
     "stream stalled",
     "response cut",
+    "stream encoded",
 ];
 
 /// Added to the number of a SQLSTATE, and negated, to give the `result` of an operation.
@@ -355,7 +358,7 @@ fn place(result: i32) -> usize {
     let redis = number.wrapping_sub(REDIS as usize);
     match number {
         _ if result == CHECK_FAILED => CHECK,
-        _ if (RESPONSE_CUT..=STREAM_CUT).contains(&result) => {
+        _ if (STREAM_ENCODED..=STREAM_CUT).contains(&result) => {
             OWN_PLACES + number - STREAM_CUT.unsigned_abs() as usize
         }
         _ if result < 0 && NAMES.get(number).is_some_and(|name| !name.is_empty()) => number,
@@ -409,7 +412,9 @@ mod tests {
         assert_eq!(name(STREAM_ERROR), "stream error");
         assert_eq!(name(STREAM_STALLED), "stream stalled");
         assert_eq!(name(RESPONSE_CUT), "response cut");
-        assert_eq!(name(RESPONSE_CUT - 1), "other");
+        assert_eq!(name(STREAM_ENCODED), "stream encoded");
+        assert_eq!(name(STREAM_ENCODED - 1), "other");
+        assert_eq!(name(-10_302), "HTTP 302");
         for word in ["ERR", "WRONGTYPE", "MOVED", "LOADING", "IOERR"] {
             let result = redis_error(word.as_bytes());
             assert_eq!(name(result), format!("Redis {word}"));

@@ -40,6 +40,10 @@ pub struct StreamEnd {
     pub content: u32,
     /// Those of them that share a read with the one before.
     pub shared: u32,
+    /// Whether the second of them shares the read of the first.
+    pub first_shared: bool,
+    /// Those of them that arrived in the measured part of the run.
+    pub in_time: u32,
     /// Tokens of the output, if the server said so.
     pub tokens: Option<u32>,
     /// Tokens of the prompt.
@@ -65,11 +69,13 @@ impl StreamEnd {
         first.filter(|_| self.result >= 0)
     }
 
-    /// Returns the time of each token after the first [ns]; None: there is none, or their number is unknown.
+    /// Returns the time of each token after the first [ns]; None: there is none, their number is unknown, or all events with
+    /// content share a read, of whose arrival only the end is known.
     fn tpot(&self) -> Option<u64> {
         let (first, last) = (self.first?, self.last?);
         let more = self.tokens.filter(|tokens| *tokens > 1)? - 1;
-        Some(last.since(first).0 / u64::from(more))
+        let between = last.since(first).0;
+        (between > 0).then(|| between / u64::from(more))
     }
 
     /// Returns the tokens that it is known to have, if it succeeded.
@@ -110,7 +116,7 @@ pub struct StreamLimit {
 
 impl StreamLimit {
     /// Returns whether the stream is below it. Without a gap, or with one token, there is nothing that could be slow;
-    /// what is unknown (no event with content, no number of tokens) is not below it.
+    /// what is unknown (no event with content, no number of tokens, all events in one read) is not below it.
     fn is_met(&self, stream: &StreamEnd) -> bool {
         let time = match self.of {
             StreamTime::First => stream.since_intended(stream.first),
@@ -168,8 +174,8 @@ impl StreamTimes {
 #[derive(Clone, Debug, Default)]
 pub struct StreamRecord {
     counts: StreamCounts,
-    /// Tokens of streams that ended in the measured part, whatever their intended start.
-    in_time_tokens: u64,
+    /// Tokens that arrived in the measured part, whatever the intended start of their stream.
+    in_time_tokens: f64,
     times: StreamTimes,
     /// Between events with content of one stream that are of different reads [ns].
     pub gap: Histogram,
@@ -200,6 +206,12 @@ pub struct StreamCounts {
     pub tokens: u64,
     /// Streams whose number of tokens is known.
     pub with_tokens: u64,
+    /// Streams of several tokens without a time per token.
+    pub without_tpot: u64,
+    /// Streams whose second event with content shares the read of the first.
+    pub first_shared: u64,
+    /// Streams without any event.
+    pub without_events: u64,
     /// Tokens of the prompts.
     pub prompt_tokens: u64,
     /// Tokens of the prompts from the cache; None: no server said so.
@@ -230,6 +242,9 @@ impl StreamCounts {
         self.shared_events += other.shared_events;
         self.tokens += other.tokens;
         self.with_tokens += other.with_tokens;
+        self.without_tpot += other.without_tpot;
+        self.first_shared += other.first_shared;
+        self.without_events += other.without_events;
         self.prompt_tokens += other.prompt_tokens;
         add(&mut self.cached_tokens, other.cached_tokens);
         add(&mut self.reasoning_tokens, other.reasoning_tokens);
@@ -276,6 +291,10 @@ impl StreamRecord {
         counts.shared_events += u64::from(stream.shared);
         counts.tokens += u64::from(stream.tokens.unwrap_or_default());
         counts.with_tokens += u64::from(stream.tokens.is_some());
+        let has_several = stream.tokens.is_some_and(|tokens| tokens > 1);
+        counts.without_tpot += u64::from(has_several && stream.tpot().is_none());
+        counts.first_shared += u64::from(stream.first_shared);
+        counts.without_events += u64::from(stream.events == 0);
         counts.prompt_tokens += u64::from(stream.prompt_tokens.unwrap_or_default());
         add(
             &mut counts.cached_tokens,
@@ -303,9 +322,15 @@ impl StreamRecord {
         }
     }
 
-    /// Counts the tokens of a stream that ended in the measured part, whatever its intended start.
-    pub fn record_in_time(&mut self, stream: &StreamEnd) {
-        self.in_time_tokens += u64::from(stream.known_tokens());
+    /// Counts the tokens of a stream that arrived in the measured part, whatever its intended start: when each of them
+    /// arrived is unknown, so all events with content count as equally many. Without such an event they arrived with the
+    /// end, which `ended_in_time` is about.
+    pub fn record_in_time(&mut self, stream: &StreamEnd, ended_in_time: bool) {
+        let share = match stream.content {
+            0 => f64::from(u8::from(ended_in_time)),
+            content => f64::from(stream.in_time) / f64::from(content),
+        };
+        self.in_time_tokens += f64::from(stream.known_tokens()) * share;
     }
 
     /// Takes a stream into the timeline, if it is one of those with the earliest intended starts.
@@ -345,7 +370,6 @@ impl StreamRecord {
 
     /// Returns the figures; `measured`: the length of the measured part.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn summary(&self, measured: Nanos) -> StreamSummary {
         let has_length = measured > Nanos::ZERO;
         let times = &self.times;
@@ -360,7 +384,7 @@ impl StreamRecord {
             gap_ns: (&self.gap).into(),
             largest_gap_ns: (&times.largest_gap).into(),
             read_lateness_ns: (&self.read_lateness).into(),
-            tokens_per_s: has_length.then(|| self.in_time_tokens as f64 / measured.as_seconds()),
+            tokens_per_s: has_length.then(|| self.in_time_tokens / measured.as_seconds()),
             timeline: earliest(self.timeline.iter().copied()),
         }
     }
@@ -441,6 +465,8 @@ mod tests {
             events: 12,
             content: 10,
             shared: 2,
+            in_time: 5,
+            first_shared: true,
             tokens: Some(13),
             prompt_tokens: Some(5),
             ..StreamEnd::default()
@@ -462,9 +488,9 @@ mod tests {
                 ..stream(7000)
             };
             record.record(&failed, None);
-            record.record_in_time(&failed);
+            record.record_in_time(&failed, true);
         }
-        record.record_in_time(&stream(5000));
+        record.record_in_time(&stream(5000), false);
         record.gap.record(90);
         let json = serde_json::to_value(record.summary(Nanos::SECOND)).unwrap();
         for (time, expected) in [
@@ -496,7 +522,10 @@ mod tests {
             ("reasoning_tokens", json!(null)),
             ("stopped_by_length", json!(0)),
             ("good", json!(null)),
-            ("tokens_per_s", json!(13.0)),
+            ("without_tpot", json!(0)),
+            ("first_shared", json!(1)),
+            ("without_events", json!(0)),
+            ("tokens_per_s", json!(6.5)),
         ] {
             assert_eq!(json[count], expected, "{count}");
         }
@@ -545,6 +574,39 @@ mod tests {
             ..stream(0)
         };
         assert_eq!(is_good(&one, &[limit(StreamTime::Tpot, 1)]), Some(true));
+    }
+
+    #[test]
+    fn events_of_one_read_have_no_time_per_token() {
+        let mut record = StreamRecord::new(false);
+        let together = StreamEnd {
+            first: stream(0).last,
+            ..stream(0)
+        };
+        let alone = StreamEnd {
+            content: 1,
+            first_shared: false,
+            ..together
+        };
+        let nothing = StreamEnd {
+            result: 0,
+            tokens: Some(7),
+            ..StreamEnd::default()
+        };
+        for end in [together, alone] {
+            let tpot = [limit(StreamTime::Tpot, u64::MAX)];
+            assert_eq!((end.tpot(), is_good(&end, &tpot)), (None, Some(false)));
+        }
+        for end in [together, alone, nothing, stream(0)] {
+            record.record(&end, None);
+        }
+        record.record_in_time(&nothing, true);
+        record.record_in_time(&nothing, false);
+        let summary = record.summary(Nanos::SECOND);
+        assert_eq!((summary.counts.without_tpot, summary.tpot_ns.count), (3, 1));
+        assert_eq!(summary.counts.first_shared, 2);
+        assert_eq!(summary.counts.without_events, 1);
+        assert_eq!(summary.tokens_per_s, Some(7.0));
     }
 
     #[test]

@@ -29,12 +29,12 @@ use crate::target::{Awaited, Background, Reaped, SeenStream};
 use bw_model::{Kind, Nanos, Operation};
 use bw_protocol::streams::Streams;
 use bw_protocol::{End, MeasuredPart, Protocol, RESEND, SessionState};
-use bw_record::errno::RESPONSE_CUT;
 use bw_record::errno::STREAM_STALLED;
 use bw_record::histogram::Histogram;
 use bw_sys::clock::monotonic_ns;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 
 /// How many time limits are handled before the sockets.
 const SLICE: usize = 32;
@@ -220,6 +220,15 @@ impl<P: Protocol> Pool<P> {
     pub(crate) fn measure_from(&mut self, from: Nanos) {
         self.measured.set_start(from);
         self.protocol.measure_from(from);
+    }
+
+    /// See [`Target::measure_streams`](crate::target::Target::measure_streams).
+    pub(crate) fn measure_streams(&self, now: Nanos, part: Range<Nanos>) {
+        if let Some(streams) = self.protocol.streams() {
+            let zero_ns = monotonic_ns().saturating_sub(now.0);
+            let at = |time: Nanos| zero_ns.saturating_add(time.0);
+            streams.measure(at(part.start)..at(part.end));
+        }
     }
 
     /// Returns whether the operation of a slot is measured.
@@ -444,6 +453,7 @@ impl<P: Protocol> Pool<P> {
             ) {
                 self.protocol
                     .closed(&mut connection.session, &mut self.ends);
+                self.limit_gaps();
                 self.take_ends(index, false);
             }
             self.break_off(index, -libc::ECONNRESET, true)?;
@@ -464,12 +474,7 @@ impl<P: Protocol> Pool<P> {
             &mut connection.out,
             &mut self.ends,
         );
-        if let Some(streams) = self.protocol.streams() {
-            while let Some(slot) = streams.take_heard() {
-                self.firsts.end(slot);
-                self.gaps.start(slot, monotonic_ns);
-            }
-        }
+        self.limit_gaps();
         let is_unmatched = is_datagram && !idle && self.ends.is_empty();
         self.counts.unrequested += u64::from(is_unmatched);
         let all_sound = self
@@ -491,6 +496,21 @@ impl<P: Protocol> Pool<P> {
             self.write(index)?;
         }
         Ok(true)
+    }
+
+    /// Starts the limits of the gaps of the streams that the last step had events of; the end mark ends them.
+    fn limit_gaps(&mut self) {
+        let Some(streams) = self.protocol.streams() else {
+            return;
+        };
+        while let Some((slot, has_ended)) = streams.take_heard() {
+            self.firsts.end(slot);
+            if has_ended {
+                self.gaps.end(slot);
+            } else {
+                self.gaps.start(slot, monotonic_ns);
+            }
+        }
     }
 
     /// Removes the operations that the last step ended from their connection. `whole`: their responses were received,
@@ -610,10 +630,7 @@ impl<P: Protocol> Pool<P> {
         if let Some(streams) = self.protocol.streams() {
             self.firsts.end(slot);
             self.gaps.end(slot);
-            let is_broken = [-libc::ECONNRESET, RESPONSE_CUT]
-                .map(i64::from)
-                .contains(&result);
-            if is_broken && self.has_begun(slot) {
+            if result < 0 && self.has_begun(slot) {
                 result = streams.broken(slot, result);
             }
         }

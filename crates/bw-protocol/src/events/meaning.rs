@@ -384,6 +384,7 @@ impl Scanner {
         match self.path {
             Path::FinishReason => {
                 self.found.by_length |= matches!(name, b"length" | b"max_output_tokens");
+                self.found.error |= name == b"error";
             }
             Path::Kind => {
                 let kind = EventKind::of(name);

@@ -37,6 +37,15 @@ pub enum ParseProgress {
     Malformed,
 }
 
+/// What the head says of a body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyHead {
+    /// The status of the response.
+    pub status: u16,
+    /// Whether the body has a content coding.
+    pub is_encoded: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum ResponseState {
     Head,
@@ -51,7 +60,7 @@ pub struct Response {
     place: ResponseState,
     head: Vec<u8>,
     without_body: bool,
-    status: u16,
+    about: BodyHead,
     body_bytes: u64,
     persistent: bool,
 }
@@ -64,7 +73,7 @@ impl Response {
             place: ResponseState::Head,
             head: Vec::new(),
             without_body: false,
-            status: 0,
+            about: BodyHead::default(),
             body_bytes: 0,
             persistent: false,
         }
@@ -76,7 +85,7 @@ impl Response {
         self.head.clear();
         self.head.shrink_to(RETAINED_HEAD);
         self.without_body = without_body;
-        self.status = 0;
+        self.about = BodyHead::default();
         self.body_bytes = 0;
         self.persistent = false;
     }
@@ -84,7 +93,7 @@ impl Response {
     /// Returns the status once the head has been read; 0 before.
     #[must_use]
     pub fn status(&self) -> u16 {
-        self.status
+        self.about.status
     }
 
     /// Returns the number of body bytes so far, without the transfer coding.
@@ -110,19 +119,19 @@ impl Response {
         self.receive_with(bytes, |_, _| ())
     }
 
-    /// As [`receive`](Self::receive); `body` gets the parts of the body, with the status.
+    /// As [`receive`](Self::receive); `body` gets the parts of the body, with what the head says of it.
     pub fn receive_with(
         &mut self,
         bytes: &[u8],
-        mut body: impl FnMut(u16, BodyPart<'_>),
+        mut body: impl FnMut(BodyHead, BodyPart<'_>),
     ) -> ParseProgress {
         let mut used = 0;
         loop {
             let progress = match self.place {
                 ResponseState::Head => self.receive_head(&bytes[used..]),
                 ResponseState::Body(framing) => {
-                    let status = self.status;
-                    self.receive_body(framing, &bytes[used..], &mut |part| body(status, part))
+                    let head = self.about;
+                    self.receive_body(framing, &bytes[used..], &mut |part| body(head, part))
                 }
                 ResponseState::Complete => return ParseProgress::Complete { used },
                 ResponseState::Malformed => return ParseProgress::Malformed,
@@ -216,7 +225,7 @@ impl Response {
         let config = ParserConfig::default();
         let status = config.parse_response_with_uninit_headers(&mut parsed, bytes, fields)?;
         if let (Status::Complete(length), Some(code)) = (status, parsed.code) {
-            self.status = code;
+            self.about.status = code;
             let next = self.frame(parsed.version == Some(1), parsed.headers);
             let (true, Some(next)) = (length <= HEAD_LIMIT && bytes.starts_with(PROTOCOL), next)
             else {
@@ -230,15 +239,17 @@ impl Response {
     /// Returns what follows the head; None if the head contradicts itself.
     fn frame(&mut self, version_1_1: bool, fields: &[Header<'_>]) -> Option<ResponseState> {
         // 101 switches the connection to another protocol, which was not requested.
-        if self.status < 100 || self.status == 101 {
+        let status = self.about.status;
+        if status < 100 || status == 101 {
             return None;
         }
-        if self.status < 200 {
+        if status < 200 {
             return Some(ResponseState::Head);
         }
         let framing = Framing::of(fields)?;
+        self.about.is_encoded = is_encoded(fields);
         self.persistent = is_persistent(version_1_1, fields);
-        if self.without_body || matches!(self.status, 204 | 304) {
+        if self.without_body || matches!(status, 204 | 304) {
             return Some(ResponseState::Complete);
         }
         self.persistent &= !is_doubtful(fields) && !matches!(framing, Framing::Close);
@@ -401,6 +412,11 @@ pub fn is_persistent(version_1_1: bool, fields: &[Header<'_>]) -> bool {
     let has_token =
         |word: &[u8]| list(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
     !has_token(b"close") && (version_1_1 || has_token(b"keep-alive"))
+}
+
+/// Returns whether the body has a content coding.
+fn is_encoded(fields: &[Header<'_>]) -> bool {
+    list(fields, "content-encoding").any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
 }
 
 /// Returns the elements of a field that is a list, over all its lines, without empty ones (RFC 9110, section 5.6.1).

@@ -1,6 +1,6 @@
 //! The compression of header fields: what a client of HTTP/2 needs of it.
 //!
-//! The decoder finds the status and the content length of a response. Of all other fields it needs only how long they
+//! The decoder finds the status, the content length and whether there is a content coding of a response. Of all other fields it needs only how long they
 //! are, for the dynamic table, so it stores no text: an entry is its two lengths, and the meaning of its value if it has
 //! one. A table of 4 KiB has at most 128 entries, whatever the server sends, and nothing is allocated for a response.
 //! A string that nobody needs is not even decoded.
@@ -28,6 +28,7 @@ const TEXT_BYTES: usize = 24;
 enum Name {
     Status,
     ContentLength,
+    ContentEncoding,
     /// A pseudo-header field that no response has.
     Pseudo,
     Other,
@@ -38,16 +39,21 @@ impl Name {
         match name {
             b":status" => Self::Status,
             b"content-length" => Self::ContentLength,
+            b"content-encoding" => Self::ContentEncoding,
             [b':', ..] => Self::Pseudo,
             _ => Self::Other,
         }
     }
 
-    /// Returns the number that a value of such a field means; None if it means none.
+    /// Returns the number that a value of such a field means, of a coding 0 if it is none; None if it means none.
     fn number(self, value: &[u8]) -> Option<u64> {
         let length = match self {
             Self::Status => 3..=3,
             Self::ContentLength => 1..=18,
+            Self::ContentEncoding => {
+                let none = value.is_empty() || value.eq_ignore_ascii_case(b"identity");
+                return Some(u64::from(!none));
+            }
             Self::Pseudo | Self::Other => return None,
         };
         if !length.contains(&value.len()) || !value.iter().all(u8::is_ascii_digit) {
@@ -86,6 +92,8 @@ impl Field {
 pub(super) struct Fields {
     pub(super) status: Option<u16>,
     pub(super) content_length: Option<u64>,
+    /// Whether the body has a content coding.
+    pub(super) is_encoded: bool,
     /// Whether the fields do not follow the rules of HTTP/2: a number is none, or a pseudo-header field is unknown,
     /// repeated, or behind an ordinary one.
     pub(super) malformed: bool,
@@ -106,6 +114,11 @@ impl Fields {
                 let same = self.content_length.is_none() || self.content_length == field.number;
                 self.content_length = field.number;
                 same && field.number.is_some()
+            }
+            Name::ContentEncoding => {
+                self.ordinary = true;
+                self.is_encoded |= field.number != Some(0);
+                true
             }
             Name::Pseudo => false,
             Name::Other => {

@@ -140,9 +140,10 @@ impl Http2Session {
         if stream.sending.unsent > 0 {
             put_reset(stream.sending.stream, frame::CANCEL, out);
         }
-        let result = stream.result(http.requests.sent(&stream.sending));
+        let request = http.requests.sent(&stream.sending);
         let (slot, is_measured) = (stream.slot, stream.is_measured);
-        let result = http.complete(slot, stream.status, is_measured, result);
+        let (status, result) = (stream.status, stream.result(request));
+        let result = http.complete(slot, status, &request.check, is_measured, result);
         ends.push(stream.end(result));
     }
 
@@ -322,7 +323,11 @@ impl Http2Session {
                 && !content.is_empty()
                 && let Some(streams) = http.streams_of(stream.status)
             {
-                streams.read(stream.slot, content, stream.is_measured);
+                if stream.is_encoded {
+                    streams.refuse(stream.slot);
+                } else {
+                    streams.read(stream.slot, content, stream.is_measured);
+                }
             }
         }
     }
@@ -389,12 +394,14 @@ impl Http2Session {
             Fields {
                 status: Some(status),
                 content_length,
+                is_encoded,
                 ..
             } if stream.status == 0 => match status {
                 100..=199 if status != 101 && !begun.ends_stream => return Ok(()),
                 200..=999 => {
                     stream.status = status;
                     stream.expected = content_length;
+                    stream.is_encoded = is_encoded;
                     true
                 }
                 _ => false,

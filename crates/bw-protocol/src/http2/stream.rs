@@ -21,6 +21,8 @@ pub(super) struct Stream {
     pub(super) window: i64,
     /// The status of the final response; 0: it has not arrived.
     pub(super) status: u16,
+    /// Whether the response's body has a content coding.
+    pub(super) is_encoded: bool,
     /// The length of the body that the response announced.
     pub(super) expected: Option<u64>,
     /// How much of it has arrived [bytes].

@@ -26,7 +26,10 @@ pub(crate) fn outcome(
         EventFormat::Chunks => chunks(bytes, boundaries),
         EventFormat::Grpc => messages(bytes),
     };
-    let mut outcome = StreamOutcome::default();
+    let mut outcome = StreamOutcome {
+        bytes: bytes.len() as u64,
+        ..StreamOutcome::default()
+    };
     let mut gaps = Vec::new();
     for event in events {
         let arrival = cuts.iter().find(|&&cut| cut >= event.end);
@@ -151,7 +154,17 @@ fn add(
 ) {
     outcome.events += 1;
     outcome.first_event_ns = outcome.first_event_ns.or(Some(arrival));
-    if spec.end.as_deref() == Some(&event.data) {
+    let models = matches!(spec.meaning, Meaning::Chat | Meaning::Completions);
+    let blanks = match spec
+        .end
+        .as_deref()
+        .map(|mark| event.data.strip_prefix(mark))
+    {
+        Some(Some(rest)) if models => rest.iter().all(|byte| b" \t".contains(byte)),
+        Some(Some(rest)) => rest.is_empty(),
+        _ => false,
+    };
+    if blanks {
         outcome.ended = true;
         return;
     }
@@ -206,7 +219,10 @@ fn add(
         outcome.first_visible_ns = outcome.first_visible_ns.or(Some(arrival));
     }
     match outcome.last_ns {
-        Some(last) if last == arrival => outcome.shared += 1,
+        Some(last) if last == arrival => {
+            outcome.shared += 1;
+            outcome.first_shared |= outcome.content == 2;
+        }
         Some(last) => gaps.push(arrival - last),
         None => {}
     }
@@ -227,7 +243,10 @@ fn read_common(tree: &Value, names: &[&str], outcome: &mut StreamOutcome) {
     let reasons = choices.iter().map(|choice| &choice["finish_reason"]);
     let reasons = reasons.chain([&tree["response"]["incomplete_details"]["reason"]]);
     let limits = ["length", "max_output_tokens"].map(Value::from);
-    outcome.stopped_by_length |= reasons.into_iter().any(|reason| limits.contains(reason));
+    for reason in reasons {
+        outcome.stopped_by_length |= limits.contains(reason);
+        outcome.failed |= reason == "error";
+    }
     for usage in [&tree["response"]["usage"], &tree["usage"]] {
         let set = |count: &mut Option<u32>, values: [&Value; 2]| {
             for value in values {
