@@ -216,8 +216,11 @@ def streams_table(result: EngineResult, report: LoadReport, key: str = "load") -
     )
     more = []
     if any(row.missing for row in rows):
-        more.append("streams that failed, were cut or did not end count as slower than all others")
-    return _noted(table, result, *more)
+        more.append(
+            "streams that failed, were cut or did not end, or without such an event, count as slower "
+            "than all others"
+        )
+    return _noted(table, result, *more, of="values", why="it is of a stream that has none")
 
 
 def _of_all(result: EngineResult) -> Iterator[str]:
@@ -235,14 +238,19 @@ def _of_all(result: EngineResult) -> Iterator[str]:
         )
 
 
-def _noted(table: TableBlock, result: EngineResult, *more: str) -> TableBlock:
-    """Return a table with what the marks at its times mean, a line for each sentence."""
+def _noted(
+    table: TableBlock, result: EngineResult, *more: str, of: str = "operations", why: str = ""
+) -> TableBlock:
+    """Return a table with what the marks at its times mean, a line for each sentence; `why` a
+    percentile is unknown, if it is not of responses."""
     numbers = [cell for row in table.rows for cell in row if isinstance(cell, Number)]
     marks = {number.text[-1:] for number in numbers}
     notes = [table.note] if table.note else []
     if _MARK in marks:
-        notes.append(f"{_MARK} fewer than {FEW_BEYOND} operations lie beyond it")
-    if _ABOVE in marks:
+        notes.append(f"{_MARK} fewer than {FEW_BEYOND} {of} lie beyond it")
+    if _ABOVE in marks and why:
+        notes.append(f"{_ABOVE} not known: {why}")
+    elif _ABOVE in marks:
         part = part_text(result.counts.without_response, result.counts.intended)
         notes.append(
             f"{_ABOVE} not known: {part} failed or did not finish; these operations count as "
