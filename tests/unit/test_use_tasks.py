@@ -53,6 +53,7 @@ def test_a_thread_that_is_there_all_the_time(tmp_path: Path) -> None:
             busiest_share=pytest.approx(0.9),
             seen_s=pytest.approx(0.6),
             waiting=pytest.approx(0.01),
+            cpus=(),
         ),
     )
 
