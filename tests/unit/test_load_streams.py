@@ -470,7 +470,7 @@ def test_answers_without_events_have_no_first_event() -> None:
     assert "80 of 80 streams (100 %) failed, have none" in verdict.detail
     some = streamed({50 * MS: 20}, operations=80, succeeded=80, without_events=60)
     text = load_text(some, (), LoadReport(target="http://h/", open_loop=True))
-    note = " ".join(text.split("Streams, in")[1].split()).lower()
+    note = " ".join(text.lower().split("streams, in")[1].split())
     assert "not known: it is of a stream that has none" in note
     assert "of 20 operations" not in note
 
