@@ -292,12 +292,15 @@ def test_streams_of_unknown_tpot_are_fast_or_slow() -> None:
 
 
 def test_a_mean_that_failed_streams_could_change_is_undecided() -> None:
-    spread = {50 * MS: 500, 150 * MS: 500}
-    assert outcome("mean first < 120ms", streamed(spread)) is HELD
-    assert outcome("mean first < 120ms", streamed(spread, failed=100)) is HELD
-    assert outcome("mean first < 120ms", streamed(spread, failed=1000)) is UNDECIDED
-    assert outcome("mean first < 90ms", streamed(spread, failed=1000)) is MISSED
-    (verdict,) = judged([parse_limit("mean gap < 20ms")], streamed(spread, failed=40))
+    at, tpot = {50 * MS: 1000}, {"tpot_ns": times({10 * MS: 1000})} | TPOT
+    for text in ("mean first < 100ms", "mean last < 1s", "mean tpot < 20ms", "mean gap < 20ms"):
+        assert outcome(text, streamed(at, **tpot)) is HELD
+        assert outcome(text, streamed(at, **tpot, failed=1000)) is UNDECIDED, text
+    # One of a thousand, as long as the whole load of 5 s, adds 5 ms to the mean of first.
+    assert streamed(at).elapsed_ns < 6000 * MS
+    assert outcome("mean first < 100ms", streamed(at, failed=1)) is HELD
+    assert outcome("mean first < 30ms", streamed(at, failed=1000)) is MISSED
+    (verdict,) = judged([parse_limit("mean gap < 20ms")], streamed(at, failed=40))
     assert "40 streams that failed or did not end" in verdict.detail
 
 

@@ -59,7 +59,8 @@ CODES: dict[str, Code] = {
     ),
     "operations-failed": Code(
         Severity.WARNING,
-        "Find out why. Failed operations are counted, but not in response times.",
+        "Find out why. Failed operations are counted, but not in response times. `stream encoded` is an answer that "
+        "was compressed: send accept-encoding: identity, or turn the compression of the server or proxy off.",
         says="{failed} of {operations:#operation} failed: [{number} x {error}][{names}]< ({share})>"
         + UNKNOWN,
     ),

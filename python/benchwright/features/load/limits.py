@@ -5,7 +5,8 @@ held and missed. A share of operations (beyond a percentile's limit, failed) is 
 allowed share by an exact binomial test on either side, as if operations were independent: so too
 few operations, and a share too close to the allowed one, are undecided. A limit that is exceeded
 only because the generator came to operations late is undecided too: the server's part of a response
-(`target_response_ns`) is judged in the same way. Rejected: the point estimate alone, as other tools
+(`target_response_ns`) is judged in the same way. So is a limit of a time of streams that values could
+decide of which only a bound is known, or nothing (`_Streams`). Rejected: the point estimate alone, as other tools
 have it, which fails every second build whose p99 is at its limit, and passes 20 operations without
 an error as `errors < 0.1%`.
 """
@@ -150,6 +151,8 @@ class _Operations:
         """Why a limit that is missed is not decided; empty: it may be."""
         self.late_both_ways = False
         """Whether one that holds is not decided either."""
+        self.absent_ms: float | None = None
+        """What a value that is absent counts as in a mean that holds; None: it is left out."""
         self.independent: int | None = None
         """The number of independent groups of values; None: each value is one."""
         self.intervals = result.intervals if self.is_all else ()
@@ -325,7 +328,8 @@ class _Streams(_Operations):
     """The streams of a load, with one of their times in place of the response.
 
     The generator's lateness is known of the first event alone, and only where no operation waited
-    for a free place.
+    for a free place. A read has the stamp of its newest packet: where reads are late, the times since
+    the intended start are upper bounds, and those between events may be anything.
     """
 
     def __init__(self, result: EngineResult, name: str) -> None:
@@ -349,6 +353,9 @@ class _Streams(_Operations):
             # Gaps of one stream are alike: each stream is one observation, however many gaps it has.
             ended = streams.largest_gap_ns.count + self.errors
             self.independent = max(1, ended + self.least_lost)
+        # One that failed has no time: it may be as long as the load, and a time per token a part of that.
+        tokens = streams.tokens / streams.with_tokens if streams.with_tokens else 1.0
+        self.absent_ms = result.elapsed_ns / 1e6 / (max(1.0, tokens) if name == "tpot" else 1.0)
         self.late_reader = _late_reader(streams)
         self.late_both_ways = bool(self.late_reader) and name not in _UPPER_BOUNDS
         if name in ("first", "first_service", "first_visible"):
@@ -464,7 +471,10 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
             shown += f"; {plural(absent, noun)} that failed or did not end not included"
         if not criterion.holds(most):
             slow = duration_ns_text(round(1e6 * most))
-            reasons = [f"as slow as the slowest, those without one make it {slow}", group.doubt]
+            reasons = [
+                f"with the most that these, and uncertain ones, may be, it is {slow}",
+                group.doubt,
+            ]
             shown = "; ".join([shown, *filter(None, reasons)])
             return _Answer(GateOutcome.UNDECIDED, shown, value)
         if group.late_both_ways:
@@ -483,14 +493,16 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
 
 
 def _mean_bounds_ms(group: _Operations, mean_ms: float) -> tuple[float, float]:
-    """Return the mean if each uncertain time were 0, and if each, and all that have none, were that
-    of the slowest [ms]."""
+    """Return the mean if each uncertain time were 0; and if each were that of the slowest, and each
+    that is absent as long as `absent_ms` [ms]."""
     times = group.kind.response_ns
     slowest_ms = mean_ms if times.max is None else times.max / 1e6
     n, total = times.count, times.count * mean_ms
-    absent = group.errors + group.most_lost + group.unknown
+    absent = 0 if group.absent_ms is None else group.errors + group.most_lost
+    absent_ms = max(slowest_ms, group.absent_ms or 0.0)
     least = max(0.0, total - min(group.faster, n) * slowest_ms) / (n + group.unknown)
-    most = (total + (absent + min(group.slower, n)) * slowest_ms) / (n + absent)
+    uncertain = (group.unknown + min(group.slower, n)) * slowest_ms
+    most = (total + uncertain + absent * absent_ms) / (n + group.unknown + absent)
     return least, most
 
 
