@@ -351,8 +351,8 @@ class _Streams(_Operations):
         self.skipped = self.skipped if self.least_lost else 0
         if name == "gap":
             # Gaps of one stream are alike: each stream is one observation, however many gaps it has.
-            ended = streams.largest_gap_ns.count + self.errors
-            self.independent = max(1, ended + self.least_lost)
+            n = streams.largest_gap_ns.count + self.errors + self.least_lost
+            self.independent = max(1, math.floor(n * _evenness(streams)))
         # One that failed has no time: it may be as long as the load, and a time per token a part of that.
         tokens = streams.tokens / streams.with_tokens if streams.with_tokens else 1.0
         self.absent_ms = result.elapsed_ns / 1e6 / (max(1.0, tokens) if name == "tpot" else 1.0)
@@ -384,6 +384,21 @@ class _Good(_Streams):
         self.late_both_ways = bool(self.late_reader)
         self.made_late = 0 if result.counts.held else _made_late(result)
         """Streams that may be bad since the generator was late."""
+
+
+def _evenness(streams: StreamResult) -> float:
+    """Return how many streams of one length are worth one of these, which differ in length: 1 or less,
+    (sum of lengths)^2 / (number x sum of their squares), by the tokens or else the duration of those in
+    the timeline. Source: L. Kish, Survey Sampling (1965), the effective size of a
+    sample with unequal weights."""
+    ended = [
+        one for one in streams.timeline if one.first_ns is not None and one.last_ns is not None
+    ]
+    lengths = [one.tokens for one in ended if one.tokens]
+    if len(lengths) < len(ended):
+        lengths = [(one.last_ns or 0) - (one.first_ns or 0) for one in ended]
+    squares = len(lengths) * sum(length * length for length in lengths)
+    return sum(lengths) ** 2 / squares if squares else 1.0
 
 
 def _late_reader(streams: StreamResult) -> str:
