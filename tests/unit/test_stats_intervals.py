@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchwright.stats.dependence import cosine_count, inflation, long_run_sdev
+from benchwright.stats.dependence import (
+    autocorrelations,
+    cosine_count,
+    dependence,
+    inflation,
+    long_run_sdev,
+)
 from benchwright.stats.intervals import (
     exact_ranks,
     quantile,
@@ -195,3 +201,27 @@ def test_samples_of_any_kind_are_accepted() -> None:
 def test_a_spread_of_the_smallest_float_can_be_standardized() -> None:
     data = [0.0, 0.0, 5e-324, *[0.0] * 9]
     assert all(map(math.isfinite, standardized(data, Moments(12, 0.0, 5e-324))))
+
+
+@pytest.mark.parametrize("n", [700, 776, 1500])
+def test_a_long_series_needs_no_table_of_cosines(n: int) -> None:
+    noise = np.random.default_rng(7).normal(size=n)
+    count = cosine_count(n)
+    numbers, middle = np.arange(1, count + 1), (np.arange(n) + 0.5) / n
+    table = np.cos(np.pi * np.outer(numbers, middle)) * np.sqrt(2 / n)
+    expected = math.sqrt(float(((table @ noise) ** 2).mean()))
+    assert long_run_sdev(noise) == pytest.approx(expected, rel=1e-9)
+
+
+def test_no_step_over_a_long_series_takes_its_square() -> None:
+    # 200,000 values whose correlation reaches far: a table of cosines would have 53 GB.
+    noise = np.random.default_rng(8).normal(size=200_000)
+    walk = np.cumsum(noise)
+    lags = autocorrelations(walk[:2000], 300)
+    centred = walk[:2000] - walk[:2000].mean()
+    direct = [float(centred[lag:] @ centred[: 2000 - lag]) for lag in (64, 200, 300)]
+    assert [lags[lag] for lag in (64, 200, 300)] == pytest.approx(
+        [value / float(centred @ centred) for value in direct]
+    )
+    assert dependence(walk).effective < 100
+    assert inflation(noise) == pytest.approx(1, abs=0.05)

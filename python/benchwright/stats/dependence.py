@@ -51,15 +51,35 @@ class Dependence(msgspec.Struct, frozen=True):
 
 class _Autocorrelations:
     """The autocorrelations of finite values that are not all equal. Each is computed on
-    demand, because usually only a few lags are needed."""
+    demand, because usually only a few lags are needed; from `_ALONE` on all at once."""
 
     def __init__(self, data: Sequence[float]) -> None:
         self._scaled = standardized(data, moments(data))
         self._total = dot(self._scaled, self._scaled)
+        self._all: list[float] = []
 
     def at(self, lag: int) -> float:
         """Return the autocorrelation at a lag, divided by n at every lag; 0 at lags of n or more."""
-        return dot(self._scaled[lag:], self._scaled) / self._total
+        if lag < _ALONE or lag >= len(self._scaled):
+            return dot(self._scaled[lag:], self._scaled) / self._total
+        self._all = self._all or _lagged_products(self._scaled)
+        return self._all[lag] / self._total
+
+
+_ALONE = 64
+"""Below this lag each product is summed alone, as a short series needs; all lags of a long one take
+n^2 steps so, and n log n by an FFT."""
+
+
+def _lagged_products(values: Sequence[float]) -> list[float]:
+    """Return the sums of the products of values and those so many places later, for all lags."""
+    from benchwright.core.numeric import np
+
+    n = len(values)
+    # As many zeros behind them, so that the end does not meet the beginning.
+    spectrum = np.fft.rfft(np.asarray(values), 2 * n)
+    products: list[float] = np.fft.irfft(spectrum * spectrum.conj(), 2 * n)[:n].tolist()
+    return products
 
 
 def autocorrelations(values: SampleValues, most: int) -> list[float]:
@@ -158,8 +178,9 @@ MIN_COSINES = 5
 """Number of cosines for a short series."""
 MAX_COSINES = 40
 """Maximum of cosines for a mean's error: enough for the slow part of any number of trials."""
-_MAX_COSINE_VALUES = 10_000
-"""Longer series are averaged in steps first, to limit the size of the cosines' table."""
+_LARGEST_TABLE = 100_000
+"""Most numbers of a table of cosines, which is kept: 0.8 MB, of 775 values. A transform of so many
+takes as long as the product with the table."""
 _PLAN_ERRORS = 1.0
 """A plan increases a correlation by so many of its standard errors: its looks choose when it is
 small."""
@@ -194,7 +215,24 @@ def cosine_count(n: int) -> int:
     return max(min(max(MIN_COSINES, n // 6), n - 1), 0)
 
 
-@lru_cache(maxsize=512)
+def _projections(values: Sequence[float], count: int) -> FloatArray:
+    """Return the projections of values, shape `(n,)`, on the orthonormal cosines of frequencies
+    1 .. count, shape `(count,)`: of a long series as a cosine transform by an FFT of the series and
+    its mirror image, because the table of its cosines has n^2 / 6 numbers."""
+    from benchwright.core.numeric import np
+
+    n = len(values)
+    if n * count <= _LARGEST_TABLE:
+        of_table: FloatArray = _cosines(n, count) @ np.asarray(values)
+        return of_table
+    numbers = np.arange(1, count + 1)
+    spectrum = np.fft.rfft(np.concatenate([values, values[::-1]]))[1 : count + 1]
+    turned = spectrum * np.exp(-0.5j * np.pi * numbers / n)
+    found: FloatArray = turned.real * np.sqrt(0.5 / n)
+    return found
+
+
+@lru_cache(maxsize=128)
 def _cosines(n: int, count: int) -> FloatArray:
     """Return the orthonormal cosines of frequencies 1 .. count, shape `(count, n)`."""
     from benchwright.core.numeric import np
@@ -219,8 +257,8 @@ def long_run_sdev(values: SampleValues, count: int | None = None) -> float:
         return 0.0
     # In standard deviations, so that squares do not overflow.
     scaled = standardized(finite_values(values), found)
-    waves = _cosines(found.n, cosine_count(found.n) if count is None else count)
-    projections = (waves @ scaled).tolist()
+    wanted = cosine_count(found.n) if count is None else count
+    projections = _projections(scaled, wanted).tolist()
     return found.sdev * math.sqrt(dot(projections, projections) / len(projections))
 
 
@@ -290,7 +328,7 @@ def _mean_error(values: Sequence[float], first: float) -> MeanError:
         return MeanError(1.0, n - 1)
     series = _ar1_error(n, first)
     count = min(cosine_count(n), MAX_COSINES)
-    slow = _slow_sdev(values, count) / spread
+    slow = long_run_sdev(values, count) / spread
     if slow <= series.factor:
         return series
     return MeanError(slow, min(series.degrees, count))
@@ -313,13 +351,3 @@ def _ar1_error(n: int, first: float) -> MeanError:
     spread = pairs - 2 * rows / n + (n * of_mean) ** 2
     factor = math.sqrt((n - 1) * of_mean / within)
     return MeanError(max(factor, 1.0), min((n * within) ** 2 / spread, n - 1.0))
-
-
-def _slow_sdev(values: Sequence[float], count: int) -> float:
-    """Return the long-run deviation; a long series is first averaged in steps."""
-    step = -(-len(values) // _MAX_COSINE_VALUES)
-    if step < 2:
-        return long_run_sdev(values, count)
-    starts = range(0, len(values) // step * step, step)
-    means = [math.fsum(values[at : at + step]) / step for at in starts]
-    return long_run_sdev(means, count) * math.sqrt(step)
