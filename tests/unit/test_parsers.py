@@ -197,6 +197,10 @@ SETTINGS = {
         csv_text("q,elapsed", *((q, 1 + r / 7) for q in (0.1, 0.5, 2) for r in range(3))),
         ["q=0.1", "q=0.5", "q=2"],
     ),
+    "a thread alone": (
+        csv_text("thread,ops", *((t, 100 * t + r / 3) for r in range(4) for t in (1, 2, 4))),
+        ["thread=1", "thread=2", "thread=4"],
+    ),
     "a progression": (csv_text("q,ops", (12, 9), (24, 8), (48, 9)), ["q=12", "q=24", "q=48"]),
 }
 
@@ -337,6 +341,28 @@ def test_csv_exit_statuses_have_many_names(
     assert all((name in block.values) is (statuses is None) for block in test.blocks)
 
 
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("epoch", [1_700_000_000, 1_700_000_000, 1_700_000_001, 1_700_000_001]),
+        ("iteration", [1, 2, 1, 2]),  # a loop that ran twice
+        ("iteration", [1, 1, 2, 2]),  # two users
+        ("epoch", [1, 3, 2, 1]),
+    ],
+)
+def test_csv_counters_of_other_programs_join_no_rows(
+    name: str, numbers: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    rows = zip(numbers, (10.5, 21.25, 30.75, 41), strict=True)
+    path.write_text(csv_text(f"{name},latency_us", *rows))
+    (test,) = CSV.read(path)
+    assert len(test.trials) == 4
+    assert [block.values for block in test.blocks] == [
+        {"latency_us": value} for value in (10.5, 21.25, 30.75, 41)
+    ]
+
+
 @pytest.mark.parametrize("nothing", ["", "-", "NaN", "None"])
 def test_csv_rows_without_an_exit_status_are_named(nothing: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
@@ -423,8 +449,8 @@ def test_csv_tests_and_factors(tmp_path: Path) -> None:
     [
         ("elapsed,user\n1\n", (2, 1), "1 cells under 2 columns"),
         ("elapsed,user\n1,fast\n", (2, 3), "user is 'fast', not a number"),
-        ("user,epoch\n1,one\n", (2, 2), "epoch is 'one', not a whole number from 0"),
-        ("user,epoch\n1,-1\n", (2, 2), "epoch is '-1', not a whole number from 0"),
+        ("user,thread,epoch\n1,1,one\n", (2, 4), "epoch is 'one', not a whole number from 0"),
+        ("user,thread,epoch\n1,1,-1\n", (2, 4), "epoch is '-1', not a whole number from 0"),
         ("a,a\n1,2\n", (1, 3), "the column 'a' appears twice"),
         ("a,\n1,2\n", (1, 3), "column 2 has no name"),
         ("1,2\n3,4\n", (1, 1), "the first line is data"),

@@ -36,7 +36,18 @@ class Reading(enum.Enum):
 
 
 _SETTINGS = {
-    *("threads", "processes", "procs", "workers", "jobs", "cores", "cpus", "nodes", "ranks"),
+    *(
+        "thread",
+        "threads",
+        "processes",
+        "procs",
+        "workers",
+        "jobs",
+        "cores",
+        "cpus",
+        "nodes",
+        "ranks",
+    ),
     *("clients", "connections", "concurrency", "users", "depth", "batch", "batch_size"),
     *(
         "nthreads",
@@ -60,6 +71,9 @@ _NUMBERS = {
     *("index", "idx", "attempt", "seed"),
 }
 """Names of columns that number the rows of a test."""
+_COUNTERS = {"iteration", "epoch", "rep", "repetition", "replicate", "index", "idx", "attempt"}
+"""Names that nothing measured has: they number rows in whatever order, as several loops do, or say
+the second."""
 LEAST_CHANCE = 0.01
 """The largest probability with which results may look like settings."""
 _LEAST_FOLLOWING = 4
@@ -85,6 +99,8 @@ def reading_of(
     if any(map(math.isnan, every)):
         return Reading.RESULT
     is_whole = all(value.is_integer() for value in every)
+    if is_whole and lower in _COUNTERS:
+        return Reading.NUMBER
     if (
         is_whole
         and lower not in _SETTINGS | _SIZES

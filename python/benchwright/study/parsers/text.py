@@ -344,6 +344,11 @@ class _CsvTable:
         roles = {self._roles.get(name) for name in spelled}
         self._blocks = roles >= {"thread", "epoch"}
         """Whether rows are Auto-pilot's blocks: a trial can have several commands."""
+        if not self._blocks:
+            # Of another program: its loops and times, and no trial has several rows.
+            self._roles = {
+                name: role for name, role in self._roles.items() if role not in ("thread", "epoch")
+            }
         self._tests: dict[tuple[str, str, str, int], _CsvTest] = {}
         """By name, levels and command; of hyperfine also by line, because each row is a test."""
 
