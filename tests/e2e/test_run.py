@@ -599,3 +599,22 @@ def test_stats_of_a_session_that_runs_says_so(tmp_path: Path) -> None:
     assert running.returncode == 0
     document = json.loads(bw(tmp_path, "stats", "--json").stdout)
     assert [one["answer"]["state"] for one in document["inputs"]] == ["answered"]
+
+
+@pytest.mark.parametrize(("is_given", "n"), [(True, 0.0), (False, 7.0)])
+def test_a_file_as_standard_input_is_not_for_the_commands(
+    is_given: bool, n: float, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("a\n" * 7)
+    command = ["--", "wc", "-l"] if is_given else ["wc -l < lines"]
+    with open(lines if is_given else os.devnull) as given:
+        done = bw(
+            tmp_path,
+            *("run", "--runs", "2", "--metric", r"n~(\d+)", "--json"),
+            *command,
+            stdin=given,
+        )
+    assert ("do not read this standard input" in done.stderr) is is_given
+    quantities = json.loads(done.stdout)["tests"][0]["quantities"]
+    assert [row["mean"] for row in quantities if row["name"] == "n"] == [n]

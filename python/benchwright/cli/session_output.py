@@ -7,6 +7,8 @@ first trial.
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterator
@@ -129,11 +131,25 @@ def start(experiment: Experiment[Any], arguments: Namespace) -> int:
     from benchwright.cli.live import live_port, live_view
     from benchwright.run.runner import OutputOptions, run_session
 
+    if _has_input():
+        warn(
+            "bw: warning: commands do not read this standard input, they get /dev/null: quote a "
+            "command with its redirection (bw run 'wc -l < FILE')"
+        )
     study = Path(arguments.study)
     options = OutputOptions(json=arguments.json, quiet=arguments.quiet, verbose=arguments.verbose)
     output = output_of(experiment, options)
     with live_view(study, live_port(arguments)):
         return run_session(experiment, study, output, undone=arguments.undone)
+
+
+def _has_input() -> bool:
+    """Return whether the standard input is a file with contents, as with `< FILE`."""
+    try:
+        about = os.fstat(0)
+    except OSError:  # closed
+        return False
+    return stat.S_ISREG(about.st_mode) and about.st_size > 0
 
 
 def experiment_of(info: SessionInfo) -> Experiment[Any]:
