@@ -8,7 +8,7 @@ hides what is beyond 99 %. Times below 1 ns are drawn at 1 ns. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -69,13 +69,14 @@ def load_sheet(loads: Sequence[NamedLoad]) -> Sheet:
 
 def stream_panels(load: NamedLoad) -> tuple[Panel, ...]:
     """Return the panels about the streams of a load; none without streams."""
-    if load.result.streams is None:
+    streams = load.result.streams
+    if streams is None:
         return ()
     return (
-        stream_times_panel(load),
+        stream_times_panel(load, streams),
         first_panel(load),
         goodput_panel(load),
-        timeline_panel(load.result.streams),
+        timeline_panel(streams),
     )
 
 
@@ -101,19 +102,12 @@ def issue_error_panel(loads: Sequence[NamedLoad]) -> Panel:
 def tail_panel(loads: Sequence[NamedLoad]) -> Panel:
     """Return the issue error by percentile; each step to the right has a tenth of the operations
     beyond it."""
-    curves = [
-        curve
-        for load in loads
-        if (histogram := _histogram(load.result.lateness_ns)) is not None
-        and (curve := tail_curve(load.name, histogram)) is not None
-    ]
-    most = max((curve.x[-1] for curve in curves), default=0)
-    return Panel(
-        title="Issue error: the tail",
-        x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
-        y=PanelAxis("actual - intended start", AxisUnit.TIME, log=True),
-        curves=_coloured(curves, len(curves)),
-        missing="" if curves else "no operation was issued",
+    curves = [curve for load in loads for curve in _tails(load.name, load.result.lateness_ns)]
+    return _by_percentile(
+        "Issue error: the tail",
+        PanelAxis("actual - intended start", AxisUnit.TIME, log=True),
+        _coloured(curves, len(curves)),
+        "no operation was issued",
     )
 
 
@@ -121,60 +115,68 @@ def quantities_panel(load: NamedLoad) -> Panel:
     """Return issue error, service and response time of all operations by percentile: what the
     generator added, what the server needed, and what a user waits. The response ends where the
     percentile is of an operation without one."""
-    curves = []
     failed, _ = load.result.missing("all")
-    for what, name in _QUANTITIES:
-        histogram = _histogram(getattr(load.result.all, name))
-        missing = failed if name == "response_ns" else 0
-        curve = None if histogram is None else tail_curve(what, histogram, missing)
-        if curve is not None:
-            curves.append(curve)
-    most = max((curve.x[-1] for curve in curves), default=0)
-    return Panel(
-        title="Issue error, service and response by percentile",
-        x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
-        y=PanelAxis("time", AxisUnit.TIME, log=True),
-        curves=_coloured(curves, 1),
-        missing="" if curves else "no operation was completed",
+    curves = [
+        curve
+        for what, name in _QUANTITIES
+        for curve in _tails(
+            what, getattr(load.result.all, name), failed if name == "response_ns" else 0
+        )
+    ]
+    return _by_percentile(
+        "Issue error, service and response by percentile",
+        _TIME,
+        _coloured(curves, 1),
+        "no operation was completed",
     )
 
 
-def stream_times_panel(load: NamedLoad) -> Panel:
+def stream_times_panel(load: NamedLoad, streams: StreamResult) -> Panel:
     """Return the times of streams by percentile; each ends where the percentile is of a stream
     without one."""
-    curves = []
-    for name in ("first", "largest_gap", "gap", "tpot") if load.result.streams else ():
-        assert load.result.streams is not None, "they are shown"
-        histogram = _histogram(load.result.streams.times(name))
-        missing, _ = missing_streams(load.result, name)
-        title = name.replace("_", " ")
-        curve = None if histogram is None else tail_curve(title, histogram, missing)
-        if curve is not None:
-            curves.append(curve)
+    curves = [
+        curve
+        for name in ("first", "largest_gap", "gap", "tpot")
+        for curve in _tails(
+            name.replace("_", " "), streams.times(name), missing_streams(load.result, name)[0]
+        )
+    ]
+    return _by_percentile(
+        "Times of streams by percentile", _TIME, _coloured(curves, 1), "no stream succeeded"
+    )
+
+
+_TIME = PanelAxis("time", AxisUnit.TIME, log=True)
+
+
+def _tails(label: str, times: TimeDistribution, missing: int = 0) -> Iterator[PanelCurve]:
+    """Yield the curve of times by percentile, if there is one."""
+    histogram = _histogram(times)
+    curve = None if histogram is None else tail_curve(label, histogram, missing)
+    if curve is not None:
+        yield curve
+
+
+def _by_percentile(title: str, y: PanelAxis, curves: tuple[PanelCurve, ...], none: str) -> Panel:
+    """Return the panel of curves by percentile; `none`: why there is no curve."""
     most = max((curve.x[-1] for curve in curves), default=0)
     return Panel(
-        title="Times of streams by percentile",
+        title=title,
         x=PanelAxis("percentile", ticks=named_ticks(TAIL_NAMES[: int(most) + 1])),
-        y=PanelAxis("time", AxisUnit.TIME, log=True),
-        curves=_coloured(curves, 1),
-        missing="" if curves else "no stream succeeded",
+        y=y,
+        curves=curves,
+        missing="" if curves else none,
     )
 
 
 def first_panel(load: NamedLoad) -> Panel:
     """Return the percentiles of the first event of the streams that ended in each interval."""
-    curves = [
-        curve
-        for word in ("p50", "p99")
-        for curve in _over_time([load], f"first {word}", partial(_interval_ns, f"first_ns_{word}"))
-    ]
-    known = _coloured(curves, 1)
-    return Panel(
-        title="First event over time",
-        x=PanelAxis("time [s]"),
-        y=PanelAxis("first event - intended start", AxisUnit.TIME, log=True),
-        curves=known,
-        missing="" if known else "no stream succeeded",
+    return _course(
+        load,
+        "First event over time",
+        PanelAxis("first event - intended start", AxisUnit.TIME, log=True),
+        (("first p50", "first_ns_p50"), ("first p99", "first_ns_p99")),
+        "no stream succeeded",
     )
 
 
@@ -242,7 +244,20 @@ def timeline_panel(streams: StreamResult) -> Panel:
 
 def course_panel(load: NamedLoad) -> Panel:
     """Return the 99th percentiles of the response time and of the issue error in each interval."""
-    words = (("response p99", "response_ns_p99"), ("issue error p99", "issue_error_ns_p99"))
+    return _course(
+        load,
+        "Response and issue error over time",
+        _TIME,
+        (("response p99", "response_ns_p99"), ("issue error p99", "issue_error_ns_p99")),
+        "no operation succeeded",
+    )
+
+
+def _course(
+    load: NamedLoad, title: str, y: PanelAxis, words: Iterable[tuple[str, str]], none: str
+) -> Panel:
+    """Return the panel of times in each interval, each with its name there; `none`: why there is no
+    curve."""
     curves = [
         curve
         for what, name in words
@@ -250,11 +265,7 @@ def course_panel(load: NamedLoad) -> Panel:
     ]
     known = _coloured(curves, 1)
     return Panel(
-        title="Response and issue error over time",
-        x=PanelAxis("time [s]"),
-        y=PanelAxis("time", AxisUnit.TIME, log=True),
-        curves=known,
-        missing="" if known else "no operation succeeded",
+        title=title, x=PanelAxis("time [s]"), y=y, curves=known, missing="" if known else none
     )
 
 

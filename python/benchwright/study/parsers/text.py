@@ -307,16 +307,14 @@ class _CsvTest:
             for block in self.blocks
         ]
 
-    def divided(self, levels_of: _LevelsOfRow, is_counted: bool) -> Iterator[_CsvTest]:
-        """Yield a test for the rows of the same levels, in the order of first rows; `is_counted`:
-        rows have no epochs but their order."""
+    def divided(self, levels_of: _LevelsOfRow) -> Iterator[_CsvTest]:
+        """Yield a test for the rows of the same levels, in the order of first rows; the epochs of
+        rows are their order."""
         parts: dict[tuple[str, ...], _CsvTest] = {}
         for block, line, texts in zip(self.blocks, self.lines, self.texts, strict=True):
             levels = dict(levels_of(block, texts))
             test = parts.setdefault(tuple(levels.values()), _CsvTest(self.sample | levels))
-            if is_counted:
-                block = msgspec.structs.replace(block, epoch=len(test.blocks) + 1)
-            test.blocks.append(block)
+            test.blocks.append(msgspec.structs.replace(block, epoch=len(test.blocks) + 1))
             test.lines.append(line)
             test.texts.append(texts)
         yield from parts.values()
@@ -484,11 +482,10 @@ class _CsvTable:
 
     def _divide(self, levels_of: _LevelsOfRow) -> None:
         """Make a test of the rows with the same levels."""
-        is_counted = "epoch" not in {self._roles.get(name.lower()) for name in self._columns}
         self._tests = {
             (name, _levels_text(part.sample), command, line): part
             for (name, _, command, line), test in self._tests.items()
-            for part in test.divided(levels_of, is_counted)
+            for part in test.divided(levels_of)
         }
 
     def _read_settings(self) -> None:
