@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
+from benchwright.core.plan import Pairs, ReplicatePath
 from benchwright.core.resource_use import ResourceUse
 
 # --------------------------------------------------------------------------------------
@@ -235,6 +236,10 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where CPU time went; trials of few samples share one."""
     error_text: ErrorText | None = None
     """Of a trial that failed."""
+    path: ReplicatePath = ()
+    """The replicate in which it ran; empty without levels of replication."""
+    drawn: Pairs = ()
+    """Inputs that were drawn for it, by name."""
 
 
 def profiles_of(trials: Iterable[Trial]) -> tuple[CpuProfile, ...]:

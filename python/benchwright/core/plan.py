@@ -279,6 +279,106 @@ class ComparisonArm(msgspec.Struct, frozen=True):
     paired: bool = True
 
 
+# -- Levels of replication, and the setting of one trial ----------------------------------
+#
+# What is drawn again, so that an interval is about more than one build, one environment or one
+# hour. What a replicate changes: core/replication.py.
+
+ReplicatePath = tuple[int, ...]
+"""The number of the replicate at each level, from 1, outermost level first."""
+
+
+class LevelKind(enum.StrEnum):
+    """What a level of replication draws again."""
+
+    ENV = "env"
+    """The size of the environment, and the place of the stack with it."""
+    DIRECTORY = "directory"
+    """A copy of the working directory, in a path of another length."""
+    BUILD = "build"
+    """A build with another seed."""
+    PROCESS = "process"
+    """A server or runtime that PRESETUP starts again."""
+    BOOT = "boot"
+    HOST = "host"
+    TIME = "time"
+    """Another time, at random within a span."""
+    JOB = "job"
+
+
+class ReplicateLevel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One level."""
+
+    kind: LevelKind
+    count: int | None = None
+    """Replicates in each replicate of the next outer level; None: the controller chooses."""
+    command: str | None = None
+    """Of a build: the shell command, in which `{seed}` is the seed."""
+    spread_ns: int | None = None
+    """Of time: the span within which all replicates are [ns]."""
+
+    def __post_init__(self) -> None:
+        assert self.count is None or self.count >= 1
+        assert (self.kind is LevelKind.BUILD) is (self.command is not None)
+        assert (self.kind is LevelKind.TIME) is (self.spread_ns is not None)
+
+
+class Replication(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The levels of replication of a test or of a comparison."""
+
+    levels: tuple[ReplicateLevel, ...]
+    """Outermost first; each kind at most once."""
+    seed: int
+    trials: int | None = None
+    """Trials, or blocks of a comparison, that count in one innermost replicate; None: chosen."""
+
+    def __post_init__(self) -> None:
+        assert self.levels
+        assert len({level.kind for level in self.levels}) == len(self.levels)
+
+
+# -- the setting of one trial ------------------------------------------------------------
+
+
+class TrialSetting(msgspec.Struct, frozen=True):
+    """What differs between trials of one test: applied where a request to the launcher is made.
+
+    Trials with different settings are different batches.
+    """
+
+    path: ReplicatePath = ()
+    """The replicate in which it runs."""
+    drawn: Pairs = ()
+    """Inputs that were drawn for it, by name; `{name}` in its commands is the value."""
+    environment: Pairs = ()
+    """Added to the environment of its commands."""
+    directory: str | None = None
+    """Working directory of its commands; None: that of the plan."""
+    substitutions: Pairs = ()
+    """Other texts for `{name}` in its commands."""
+
+    def command(self, command: Command) -> Command:
+        """Return a command with its placeholders replaced."""
+        return substituted(command, (*self.substitutions, *self.drawn))
+
+
+AS_PLANNED = TrialSetting()
+"""The setting of a trial that differs from no other."""
+
+
+def substituted(command: Command, texts: Sequence[tuple[str, str]]) -> Command:
+    """Return a command in which each `{name}` of these names is its text; other braces stay.
+
+    A text that is put in is not searched again.
+    """
+    if not texts:
+        return command
+    known = dict(texts)
+    pattern = re.compile("{(" + "|".join(map(re.escape, known)) + ")}")
+    words = (pattern.sub(lambda found: known[found[1]], word) for word in command.argv)
+    return Command(tuple(words))
+
+
 class TestPlan(msgspec.Struct, frozen=True):
     """One test at one sample, ready to run."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.core.errors import BenchError, Interrupted
-from benchwright.core.plan import Command, CommandMode, Pairs, TestPlan
+from benchwright.core.plan import AS_PLANNED, Command, CommandMode, Pairs, TestPlan, TrialSetting
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import BatchWatcher
 from benchwright.study.logs import log_directory
@@ -72,6 +72,7 @@ class Performer:
         *,
         test: str | None = None,
         patience: int = 1,
+        setting: TrialSetting = AS_PLANNED,
     ) -> int:
         """Run one command once and return its exit status.
 
@@ -79,16 +80,18 @@ class Performer:
         after the first one. Raises Interrupted if interrupts ended it.
         """
         request = command_request(
-            mode, (command,), self.surroundings, self._logs(test), environment
+            mode, (command,), self.surroundings, self._logs(test), environment, setting
         )
         result = self._bench.run(request, abandoned=lambda: self.interrupts >= patience)
         if result.reason == "interrupted" or not result.epochs:
             raise Interrupted
         return max(process.status for process in result.epochs[0].processes)
 
-    def epochs(self, plan: TestPlan, first: int, count: int) -> BatchResult:
+    def epochs(
+        self, plan: TestPlan, first: int, count: int, setting: TrialSetting = AS_PLANNED
+    ) -> BatchResult:
         """Run a batch of epochs; the result may have fewer records than `count`."""
-        request = self._request(plan, first, count)
+        request = self._request(plan, first, count, setting)
         if self._watching is None:
             return self._run(request)
         with self._watching.batch(plan.name, first, count):
@@ -100,22 +103,25 @@ class Performer:
         """The kinds of observers for each of which one more trial of each test runs."""
         return () if self._watching is None else self._watching.extra_kinds
 
-    def recorded(self, kind: ObserverKind, plan: TestPlan, epoch: int) -> msgspec.Struct | None:
+    def recorded(
+        self, kind: ObserverKind, plan: TestPlan, epoch: int, setting: TrialSetting = AS_PLANNED
+    ) -> msgspec.Struct | None:
         """Run one more epoch, in no figure, and return what an observer recorded of it; None if that
         was not possible, or interrupted."""
         assert self._watching is not None, "it has this kind"
-        request = self._request(plan, epoch, 1)
+        request = self._request(plan, epoch, 1, setting)
         return self._watching.recorded(
             kind, plan.name, epoch, lambda: self._run(request).reason != "interrupted"
         )
 
-    def _request(self, plan: TestPlan, first: int, count: int) -> RunRequest:
+    def _request(self, plan: TestPlan, first: int, count: int, setting: TrialSetting) -> RunRequest:
         return epochs_request(
             msgspec.structs.replace(plan, hooks=self._hooks(plan)),
             first,
             count,
             self.surroundings,
             self._logs(plan.name),
+            setting,
         )
 
     def _run(self, request: RunRequest) -> BatchResult:

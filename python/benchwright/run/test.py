@@ -11,12 +11,14 @@ import msgspec
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.observation import FAILED_ENDINGS, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import (
+    AS_PLANNED,
     SUCCESS,
     Command,
     CommandMode,
     StopDecision,
     StoppingRule,
     TestPlan,
+    TrialSetting,
     UntilProgram,
 )
 from benchwright.core.results import Finding
@@ -90,12 +92,17 @@ class RunningTest:
         """Whether this process has run any part of the test, not only replayed it."""
         self._ledger = ledger
         self._performer = performer
+        self._setting = AS_PLANNED
+        """Of the trials that ran last."""
         self._suspensions = self._count_suspensions()
 
     # -- epochs ------------------------------------------------------------------
 
-    def run(self, plan: TestPlan, first: int, count: int) -> int:
-        """Replay or run epochs from `first` on; return how many were replayed or run.
+    def run(
+        self, plan: TestPlan, first: int, count: int, setting: TrialSetting = AS_PLANNED
+    ) -> int:
+        """Replay or run epochs from `first` on, all with this setting; return how many were
+        replayed or run.
 
         Raises CommandFailed under fail-fast, Interrupted if the user asked to stop.
         """
@@ -112,15 +119,16 @@ class RunningTest:
         begin = self._ledger.begin(
             f"{self.name} epochs {first}..", keys, None if plan == noted else plan
         )
-        result = self._performer.epochs(plan, first, count)
-        trials = self._observed(plan, result)
+        self._setting = setting
+        result = self._performer.epochs(plan, first, count, setting)
+        trials = self._observed(plan, result, setting)
         counted, void = self._sorted(plan, trials, result, keys)
         self._ledger.finish_trials(self.key, begin, counted, void)
         self._take(counted)
         if result.reason == "interrupted":
             raise Interrupted
         if void is not None and void.cause == STOPPED:
-            return len(counted) or self.run(plan, first, count)
+            return len(counted) or self.run(plan, first, count, setting)
         if void is not None:
             self.cut = void.trial
             where = f"{self.name} trial {trials[-1].epoch}"
@@ -195,7 +203,7 @@ class RunningTest:
         """Number of counted trials that failed."""
         return sum(trial.ending is not TrialEnding.OK for trial in self.trials)
 
-    def _observed(self, plan: TestPlan, result: BatchResult) -> list[Trial]:
+    def _observed(self, plan: TestPlan, result: BatchResult, setting: TrialSetting) -> list[Trial]:
         study, session = self._ledger.study, self._ledger.session
 
         def output(process: ProcessRecord, stream: Stream) -> str | memoryview:
@@ -207,6 +215,8 @@ class RunningTest:
                 observe(record, plan, output),
                 use=uses.get(record.epoch),
                 profile=profiles.get(record.epoch),
+                path=setting.path,
+                drawn=setting.drawn,
             )
             for record in result.epochs
         ]
@@ -364,7 +374,8 @@ class RunningTest:
             key = self._keys.recorded(kind.record)
             found = self._ledger.recorded(key, kind.record_type())
             if found is None and self.plan is not None and self.trials:
-                found = self._performer.recorded(kind, self.plan, self.trials[-1].epoch + 1)
+                epoch = self.trials[-1].epoch + 1
+                found = self._performer.recorded(kind, self.plan, epoch, self._setting)
                 if found is not None:
                     self._ledger.note(key, found)
             if found is not None:

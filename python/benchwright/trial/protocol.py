@@ -7,7 +7,15 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.observation import ProcessRecord, TrialEnding
-from benchwright.core.plan import SUCCESS, Command, CommandMode, Pairs, TestPlan
+from benchwright.core.plan import (
+    AS_PLANNED,
+    SUCCESS,
+    Command,
+    CommandMode,
+    Pairs,
+    TestPlan,
+    TrialSetting,
+)
 
 # -- The wire format between Python and the launcher (docs/launcher-protocol.md) -------
 #
@@ -129,14 +137,19 @@ class ExecEnvironment(msgspec.Struct, frozen=True):
 
 
 def epochs_request(
-    plan: TestPlan, first: int, count: int, around: ExecEnvironment, logs: str
+    plan: TestPlan,
+    first: int,
+    count: int,
+    around: ExecEnvironment,
+    logs: str,
+    setting: TrialSetting = AS_PLANNED,
 ) -> RunRequest:
     """Return the request that runs epochs `first` .. `first + count - 1` of a test."""
     phases = plan.phases
     commands = (
-        *_wire_commands(CommandMode.SETUP, phases.setup),
-        *_wire_commands(CommandMode.EXEC, phases.exec),
-        *_wire_commands(CommandMode.CLEANUP, phases.cleanup),
+        *_wire_commands(CommandMode.SETUP, phases.setup, setting),
+        *_wire_commands(CommandMode.EXEC, phases.exec, setting),
+        *_wire_commands(CommandMode.CLEANUP, phases.cleanup, setting),
     )
     return RunRequest(
         id=0,
@@ -144,8 +157,8 @@ def epochs_request(
         epochs=count,
         threads=plan.threads,
         commands=commands,
-        environment=test_environment(plan, around),
-        directory=plan.directory or around.directory,
+        environment=merge_pairs(test_environment(plan, around), setting.environment),
+        directory=setting.directory or plan.directory or around.directory,
         logs=logs,
         timeout_ns=plan.timeout_ns,
         hooks=plan.hooks,
@@ -170,6 +183,7 @@ def command_request(
     around: ExecEnvironment,
     logs: str,
     environment: Pairs = (),
+    setting: TrialSetting = AS_PLANNED,
 ) -> RunRequest:
     """Return the request for commands that run once, outside the epochs."""
     return RunRequest(
@@ -177,9 +191,9 @@ def command_request(
         first_epoch=1,
         epochs=1,
         threads=1,
-        commands=_wire_commands(mode, commands),
-        environment=merge_pairs(around.environment, environment),
-        directory=around.directory,
+        commands=_wire_commands(mode, commands, setting),
+        environment=merge_pairs(around.environment, environment, setting.environment),
+        directory=setting.directory or around.directory,
         logs=logs,
         stop_on_failure=True,
     )
@@ -203,5 +217,7 @@ def merge_pairs(*pairs: Pairs) -> Pairs:
     return tuple(result.items())
 
 
-def _wire_commands(mode: CommandMode, commands: tuple[Command, ...]) -> tuple[WireCommand, ...]:
-    return tuple(WireCommand(mode.value, command.argv) for command in commands)
+def _wire_commands(
+    mode: CommandMode, commands: tuple[Command, ...], setting: TrialSetting
+) -> tuple[WireCommand, ...]:
+    return tuple(WireCommand(mode.value, setting.command(one).argv) for one in commands)

@@ -1,0 +1,73 @@
+"""What a replicate of a level of replication changes: the environment, the commands, the name of its
+directory; and its seed. The types are those of core/plan.py.
+
+Decision: everything random about a replicate is a pure function of the design's seed and of the
+replicate's path, so a journal stores nothing but the path, and a resumed session continues the same
+design. Sources: T. Mytkowicz and others 2009, Producing Wrong Data Without Doing Anything Obviously
+Wrong! (environment size, link order); T. Kalibera and R. Jones 2013, Rigorous Benchmarking in
+Reasonable Time (several levels of repetition).
+"""
+
+from __future__ import annotations
+
+from benchwright.core.plan import (
+    AS_PLANNED,
+    LevelKind,
+    ReplicateLevel,
+    ReplicatePath,
+    Replication,
+    TrialSetting,
+)
+
+__all__ = [
+    "AS_PLANNED",
+    "LevelKind",
+    "ReplicateLevel",
+    "ReplicatePath",
+    "Replication",
+    "TrialSetting",
+    "directory_name",
+    "seed_of",
+    "setting_of",
+]
+
+
+def seed_of(replication: Replication, path: ReplicatePath) -> int:
+    """Return the seed of the replicate at the end of a path, 0 .. 2**31 - 1: the replicate
+    `path[-1]` of the level `len(path) - 1`."""
+    # Few sessions replicate anything.
+    import hashlib
+
+    level = replication.levels[len(path) - 1]
+    text = f"{replication.seed}/{level.kind}/{'.'.join(map(str, path))}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+PADDING = "BW_PADDING"
+"""The variable that pads the environment."""
+PADDING_BYTES = 4096
+"""Lengths of the padding are below this: one page, as in Mytkowicz and others."""
+SEED = "seed"
+"""The placeholder of a build's seed."""
+PATH_BYTES = 200
+"""Names of directories of replicates are at most this long; a file name has at most 255 bytes."""
+
+
+def setting_of(replication: Replication, path: ReplicatePath) -> TrialSetting:
+    """Return what the levels of a path change in environment and commands. A path that ends early
+    gives the setting of its outer levels."""
+    environment: list[tuple[str, str]] = []
+    substitutions: list[tuple[str, str]] = []
+    for depth, level in enumerate(replication.levels[: len(path)], 1):
+        seed = seed_of(replication, path[:depth])
+        if level.kind is LevelKind.ENV:
+            environment.append((PADDING, "x" * (seed % PADDING_BYTES)))
+        elif level.kind is LevelKind.BUILD:
+            substitutions.append((SEED, str(seed)))
+    return TrialSetting(path, (), tuple(environment), None, tuple(substitutions))
+
+
+def directory_name(replication: Replication, path: ReplicatePath) -> str:
+    """Return the name, of seeded length, of the directory of a replicate of `directory`."""
+    length = 1 + seed_of(replication, path) % PATH_BYTES
+    return ("d" + "-".join(map(str, path)) + "x" * PATH_BYTES)[:length]
