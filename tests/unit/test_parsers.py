@@ -387,8 +387,10 @@ def test_csv_texts_that_are_no_exit_status_are_mistakes(tmp_path: Path) -> None:
         ("test,elapsed,n,units", "A,12,7,ms", [{"elapsed": 0.012, "n": 7}]),
         # The same, whatever the other rows have.
         ("test,value,unit", "A,12,ms", [{"value": 0.012}]),
-        # Of what is not all times nothing is changed.
-        ("test,value,unit", "A,12,ms B,9,rps", [{"value": 12}, {"value": 9}]),
+        # Each row has its own unit, whatever the other rows have; one that is unknown is kept.
+        ("test,value,unit", "A,12,ms B,9,rps", [{"value": 0.012}, {"value": 9}]),
+        ("test,value,unit", "A,2,MB/s B,9,ms", [{"value": 2e6}, {"value": 0.009}]),
+        # Which of several numbers a unit is of is unknown.
         ("test,p50,p99,unit", "A,1,2,ms B,1,2,s", [{"p50": 1, "p99": 2}] * 2),
     ],
 )
@@ -402,7 +404,88 @@ def test_csv_times_with_a_column_of_units_are_seconds(
         pytest.approx(values) for values in expected
     ]
     is_read = not any(test.session_findings for test in tests)
-    assert is_read == (expected[0].get("value", 0) < 1 and "p50" not in expected[0])
+    assert is_read == ("p50" not in expected[0])
+
+
+def test_csv_with_times_and_rates_has_a_unit_and_a_direction_for_each_series(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "t.csv"
+    rows = ["sort,latency,12,ms", "sort,rate,80,ops/s", "sort,latency,0.013,s", "copy,errors,2,1/s"]
+    path.write_text("\n".join(["test,metric,value,unit", *rows, "sort,rate,81,ops/s", ""]))
+    tests = CSV.read(path)
+    assert {
+        test.name: (spec.unit, spec.better, [block.values["value"] for block in test.blocks])
+        for test in tests
+        for spec in test.specs
+    } == {
+        "sort:metric=latency": ("s", "lower", [pytest.approx(0.012), 0.013]),
+        "sort:metric=rate": ("1/s", "higher", [80, 81]),
+        "copy": ("1/s", "lower", [2]),
+    }
+    assert not any(test.session_findings for test in tests)
+
+
+def test_csv_of_one_test_with_two_kinds_of_units_is_two_tests(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("test,value,unit\nA,12,ms\nA,80,rps\nA,13000,us\n")
+    tests = {test.name: [block.values["value"] for block in test.blocks] for test in CSV.read(path)}
+    assert tests == {"A:unit=s": [pytest.approx(0.012), pytest.approx(0.013)], "A:unit=rps": [80]}
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "failures"),
+    [
+        ("success", ["true", "false", "TRUE"], ["", "success is false", ""]),
+        ("Success", ["1", "0", "1"], ["", "Success is 0", ""]),
+        ("passed", ["yes", "no", ""], ["", "passed is no", ""]),
+        ("outcome", ["ok", "ok", "failed"], ["", "", "outcome is failed"]),
+        ("failed", ["False", "True", "False"], ["", "failed is True", ""]),
+        ("Error", ["", "timed out", "none"], ["", "timed out", ""]),
+        ("error", ["0", "ECONNRESET", "0"], ["", "ECONNRESET", ""]),
+        ("failureMessage", ["", "", "expected 200"], ["", "", "expected 200"]),
+        ("success,error", ["true,", "false,timed out", "true,"], ["", "timed out", ""]),
+        # The reason of a failure is no level, and what is no status then is none.
+        (
+            "responseCode,responseMessage,success",
+            ["200,OK,true", "Refused,Gone,false", "200,OK,true"],
+            ["", "success is false", ""],
+        ),
+    ],
+)
+def test_csv_rows_that_say_that_they_failed_did(
+    header: str, rows: list[str], failures: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    lines = [f"A,{1 + at / 10},{row}" for at, row in enumerate(rows)]
+    path.write_text("\n".join([f"test,elapsed,{header}", *lines, ""]))
+    (test,) = CSV.read(path)
+    assert [block.failure for block in test.blocks] == failures
+    assert all([*block.values] == ["elapsed"] for block in test.blocks)
+    # An empty cell, and texts that are not read, are named.
+    assert bool(test.session_findings) == (header == "passed" or "responseMessage" in header)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("success", ["97", "0", "95"]),
+        ("result", ["1", "0", "1"]),
+        ("error", ["0.5", "nan", "0.25"]),
+        ("error", ["0", "1", "0"]),
+        ("failed", ["0", "1", "0"]),
+    ],
+)
+def test_csv_numbers_of_successes_and_errors_are_results(
+    header: str, rows: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([f"test,elapsed,{header}", *(f"A,1.5,{row}" for row in rows), ""]))
+    (test,) = CSV.read(path)
+    assert not any(block.failure for block in test.blocks)
+    assert [
+        str(block.values.get(header, "nan")).removesuffix(".0") for block in test.blocks
+    ] == rows
 
 
 @pytest.mark.parametrize(

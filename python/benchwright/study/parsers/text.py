@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock
+from benchwright.core.plan import MetricSpec, usual_direction
 from benchwright.core.quantity import parse_duration_ns
 from benchwright.core.text import shell_status
 from benchwright.findings.result import TestResult
@@ -25,6 +26,7 @@ from benchwright.study.parsers.api import (
     read_text,
 )
 from benchwright.study.parsers.settings import Reading
+from benchwright.study.parsers.units import BaseUnit, base_unit
 
 # --------------------------------------------------------------------------------------
 # Auto-pilot's results file: blocks headed `[name]`, some of them measurement blocks.
@@ -199,6 +201,25 @@ _NO_VALUE = {"-", "na", "n/a", "nan", "none", "null"}
 """Cells that say that there is no value."""
 _UNIT_NAMES = ("unit", "units", "time_unit")
 """Names of columns with the unit of the values beside them."""
+_GOOD_NAME = re.compile(r"(is[-_ ]?)?(success(ful)?|succeeded|ok|pass(ed)?)", re.IGNORECASE)
+"""Names of columns that say whether a row succeeded."""
+_OUTCOME_NAMES = ("outcome", "result", "verdict")
+"""Names of columns that say it in words; numbers of them are results."""
+_BAD_NAME = re.compile(
+    r"(is[-_ ]?)?(fail(ed|ure)?|errors?|err|exception)([-_ ]?(message|msg|text|reason|type))?",
+    re.IGNORECASE,
+)
+"""Names of columns that say whether, or why, a row failed."""
+_GOOD_WORDS = {
+    *("true", "t", "yes", "y", "ok", "pass", "passed", "success", "successful", "succeeded"),
+    *("1", "1.0"),
+}
+_BAD_WORDS = {
+    *("false", "f", "no", "n", "fail", "failed", "failure", "error", "ko", "timeout"),
+    *("0", "0.0"),
+}
+_NO_FAILURE = {"false", "f", "no", "n", "ok", "0", "0.0", "success"}
+"""Texts of a column of failures, beside those of no value, that are none."""
 _CENTRE = re.compile(r"(?<![a-z])(mean|avg|average|median)(?![a-z])", re.IGNORECASE)
 _SPREAD = re.compile(
     r"(?<![a-z])(std[-_ ]?(dev|err|error)?|sd|sdev|stdev|error|sem|mad|cv)(?![a-z])", re.IGNORECASE
@@ -307,6 +328,39 @@ class _CsvTest:
             for block in self.blocks
         ]
 
+    def convert(self, column: str, units: Mapping[str, BaseUnit], names: Collection[str]) -> None:
+        """Convert the values of these names by the unit that the row has in a column, which has
+        the base unit then."""
+        found = [units[texts.get(column, "")] for texts in self.texts]
+        self.blocks = [
+            msgspec.structs.replace(
+                block,
+                values={
+                    key: value * unit.factor if key in names else value
+                    for key, value in block.values.items()
+                },
+            )
+            for block, unit in zip(self.blocks, found, strict=True)
+        ]
+        for texts, unit in zip(self.texts, found, strict=True):
+            texts[column] = unit.unit
+
+    def specs_of(self, name: str, unit: str) -> tuple[MetricSpec, ...]:
+        """Return the declaration of the only quantity where the column `unit` has its unit: what
+        the test is of, its levels and the unit say which values are better."""
+        if not unit:
+            return ()
+        names = {key for block in self.blocks for key in block.values}
+        words = (name, *self.sample.values())
+        return tuple(
+            MetricSpec(
+                one,
+                unit=self.texts[0][unit],
+                better=usual_direction(*words, one, self.texts[0][unit]),
+            )
+            for one in names
+        )
+
     def divided(self, levels_of: _LevelsOfRow) -> Iterator[_CsvTest]:
         """Yield a test for the rows of the same levels, in the order of first rows; the epochs of
         rows are their order."""
@@ -356,13 +410,18 @@ class _CsvTable:
         blocks = (block for test in self._tests.values() for block in test.blocks)
         numbers = {name for block in blocks for name in block.values}
         hint = " (the heading factor:NAME makes texts levels)"
+        self._fail_by_word(numbers)
         self._fail_by_status(numbers)
         self._fail_by_exit(numbers)
-        self._convert_times(numbers)
+        unit = self._convert_units(numbers)
         levels_in = self._levels(numbers)
         self._texts.name(numbers, self._complaints, hint, levels_in)
         if levels_in:
             self._divide(lambda _, texts: {name: texts[name] for name in levels_in})
+        if any(
+            len({texts[unit] for texts in test.texts}) > 1 for test in self._tests.values() if unit
+        ):
+            self._divide(lambda _, texts: {unit: texts[unit]})
         self._read_settings()
         self._name_estimates()
         names = Counter(name for name, *_ in self._tests)
@@ -375,10 +434,50 @@ class _CsvTable:
             one = TestResult(
                 f"{name}:{levels}" if names[name] > 1 and levels else name,
                 tuple(test.blocks),
+                specs=test.specs_of(name, unit),
                 sample=tuple(test.sample.items()),
             )
             found.append((one, test.lines))
         return found
+
+    def _fail_by_word(self, numbers: set[str]) -> None:
+        """Make the rows failed ones of which a column says so: `false` or 0 below `success`, a text
+        below `error`. A column of other numbers is a result."""
+        if self._about or self._hyperfine:
+            return
+        # Reasons first: they say more than `false`.
+        for name in sorted(self._columns, key=_is_success_name):
+            has_text = name in self._texts.names
+            is_good = _is_success_name(name)
+            is_flag = has_text or bool(_GOOD_NAME.fullmatch(name))
+            if not (is_good or _BAD_NAME.fullmatch(name)) or not is_flag or numbers <= {name}:
+                continue
+            cells = [
+                [
+                    _cell_text(block, texts, name)
+                    for block, texts in zip(test.blocks, test.texts, strict=True)
+                ]
+                for test in self._tests.values()
+            ]
+            if not is_good and not _are_failures([cell for of in cells for cell in of if cell]):
+                continue
+            whys = [[_failure_of(name, cell) if cell else "" for cell in of] for of in cells]
+            if any(why is None for of_test in whys for why in of_test):
+                continue
+            if name in self._texts.names:
+                self._texts.forget(name)
+            numbers.discard(name)
+            for test, of_test, why_of in zip(self._tests.values(), cells, whys, strict=True):
+                for line, cell, texts in zip(test.lines, of_test, test.texts, strict=True):
+                    texts.pop(name, None)
+                    if is_good and not cell:
+                        what = f"{name} is empty: the run is taken as one that succeeded"
+                        self._complaints.not_read(line, what)
+                test.remove(name)
+                test.blocks = [
+                    msgspec.structs.replace(block, failure=block.failure or why or "")
+                    for block, why in zip(test.blocks, why_of, strict=True)
+                ]
 
     def _fail_by_status(self, numbers: Collection[str]) -> None:
         """Make the rows with an error as their status of HTTP failed ones; it is no result."""
@@ -386,14 +485,21 @@ class _CsvTable:
             if not _STATUS_NAME.fullmatch(name):
                 continue
             found = {
-                block.values.get(name) for test in self._tests.values() for block in test.blocks
+                block.values.get(name)
+                for test in self._tests.values()
+                for block in test.blocks
+                if name in block.values or not block.failure
             }
             if None in found or not found <= {*_HTTP_STATUS}:
                 continue
             if not found & {*_HTTP_SUCCESS} and not all(map(_is_error, found)):
                 continue
+            if name in self._texts.names:
+                self._texts.forget(name)
             for csv_test in self._tests.values():
                 csv_test.blocks = [_with_status(block, name) for block in csv_test.blocks]
+                for texts in csv_test.texts:
+                    texts.pop(name, None)
 
     def _fail_by_exit(self, numbers: Collection[str]) -> None:
         """Make exit statuses of a column with another name than `status` those of the rows. A row
@@ -423,32 +529,24 @@ class _CsvTable:
             ]
             test.remove(name)
 
-    def _convert_times(self, numbers: Collection[str]) -> None:
-        """Convert values to seconds where a column has their units of time: those of times, or of the
-        only column of numbers."""
-        name = next((one for one in self._texts.names if one.lower() in _UNIT_NAMES), None)
-        if name is None or name in numbers:
-            return
+    def _convert_units(self, numbers: Collection[str]) -> str:
+        """Convert values to base units where a column has their units: of each row those of times,
+        or the only number. Return the column, in which every row then has the base unit of its
+        only number; empty if there is none."""
+        name = next((one for one in self._texts.names if one.lower() in _UNIT_NAMES), "")
+        if not name or name in numbers:
+            return ""
         rows = [texts.get(name, "") for test in self._tests.values() for texts in test.texts]
-        units = {text: _unit_s(text) for text in rows}
+        units = {text: _unit_of(text) for text in rows}
         times = {*numbers} & {*_CSV_TIMES.values()}
-        if not times and len(numbers) == 1:
-            times = {*numbers}
-        if not times or None in units.values():
-            return
+        if times and any(unit.unit != "s" for unit in units.values()):
+            return ""
+        if not times and len(numbers) != 1:
+            return ""
         self._texts.forget(name)
         for test in self._tests.values():
-            test.blocks = [
-                msgspec.structs.replace(
-                    block,
-                    values=block.values
-                    | {
-                        key: block.values[key] * (units[texts[name]] or 1)
-                        for key in times & block.values.keys()
-                    },
-                )
-                for block, texts in zip(test.blocks, test.texts, strict=True)
-            ]
+            test.convert(name, units, times or numbers)
+        return "" if times else name
 
     def _name_estimates(self) -> None:
         """Name the rows of one test that are estimates of many runs each, if nothing in the file
@@ -472,11 +570,19 @@ class _CsvTable:
             return []
         found = []
         for name in self._texts.names:
-            of_tests = [[row.get(name, "") for row in test.texts] for test in self._tests.values()]
-            texts = [text for of_test in of_tests for text in of_test]
-            is_setting = not (name in numbers or name.lower() in _LABELS) and all(texts)
-            is_setting = is_setting and not any(map(_QUANTITY.match, texts))
-            if is_setting and any(len({*of_test}) > 1 for of_test in of_tests):
+            every = [row.get(name, "") for test in self._tests.values() for row in test.texts]
+            is_setting = not (name in numbers or name.lower() in _LABELS) and all(every)
+            is_setting = is_setting and not any(map(_QUANTITY.match, every))
+            # What a row says that failed, such as its reason, is no setting.
+            of_tests = (
+                {
+                    row[name]
+                    for row, block in zip(test.texts, test.blocks, strict=True)
+                    if is_setting and not block.failure
+                }
+                for test in self._tests.values()
+            )
+            if is_setting and any(len(of_test) > 1 for of_test in of_tests):
                 found.append(name)
         return found
 
@@ -639,12 +745,40 @@ class _CsvTable:
         return value
 
 
-def _unit_s(text: str) -> float | None:
-    """Return a unit of time in seconds; None if it is none."""
+def _unit_of(text: str) -> BaseUnit:
+    """Return a unit in base units; minutes may be `m`."""
+    unit = base_unit(text)
     try:
-        return parse_duration_ns(f"1{text}") / 1e9 if text else None
+        return BaseUnit(parse_duration_ns(f"1{text}") / 1e9, "s", "lower") if text else unit
     except ValueError:
-        return None
+        return unit
+
+
+def _is_success_name(name: str) -> bool:
+    return name.lower() in _OUTCOME_NAMES or _GOOD_NAME.fullmatch(name) is not None
+
+
+def _are_failures(cells: Collection[str]) -> bool:
+    """Return whether a column of numbers and texts has failures: codes and texts of them, not
+    measured numbers of which some are absent."""
+    numbers = [parse_finite(cell) for cell in cells]
+    return all(number is None or number.is_integer() for number in numbers) and any(
+        number is None and cell.lower() not in _NO_VALUE
+        for number, cell in zip(numbers, cells, strict=True)
+    )
+
+
+def _failure_of(name: str, text: str) -> str | None:
+    """Return why a row failed that has this text in a column of successes or failures: empty if it
+    succeeded, None if the text does not say it."""
+    word = text.lower()
+    if _is_success_name(name):
+        if word in _GOOD_WORDS:
+            return ""
+        return f"{name} is {text}" if word in _BAD_WORDS else None
+    if word in _NO_VALUE or word in _NO_FAILURE:
+        return ""
+    return f"{name} is {text}" if word in _GOOD_WORDS else text
 
 
 def _estimate_columns(columns: Sequence[str]) -> tuple[str, str] | None:
@@ -663,10 +797,18 @@ def _is_error(status: float | None) -> bool:
 
 def _with_status(block: MeasurementBlock, name: str) -> MeasurementBlock:
     """Return a row without its status of HTTP, and failed if that is an error."""
+    if name not in block.values:
+        return block
     status = int(block.values[name])
     values = {key: value for key, value in block.values.items() if key != name}
-    failure = f"HTTP status {status}" if _is_error(status) else block.failure
+    failure = block.failure or (f"HTTP status {status}" if _is_error(status) else "")
     return msgspec.structs.replace(block, values=values, failure=failure)
+
+
+def _cell_text(block: MeasurementBlock, texts: Mapping[str, str], name: str) -> str:
+    """Return the cell of a row below a name, a number as it would be written; empty without one."""
+    value = block.values.get(name)
+    return texts.get(name, "") if value is None else f"{value:g}"
 
 
 def _levels_text(sample: Mapping[str, str]) -> str:

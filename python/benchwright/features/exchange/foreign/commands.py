@@ -18,10 +18,11 @@ import msgspec
 from benchwright.core.observation import MeasurementBlock
 from benchwright.core.plan import MetricSpec
 from benchwright.features.exchange.foreign.json_file import JsonFormat, Node, is_object
-from benchwright.features.exchange.foreign.units import ELAPSED, THROUGHPUT, spec_of, stated
+from benchwright.features.exchange.foreign.units import ELAPSED, THROUGHPUT, stated
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import read_text
 from benchwright.study.parsers.text import CSV_PARSER
+from benchwright.study.parsers.units import spec_of
 
 _BY_SIGNAL = 128
 """Status of a run that a signal ended: hyperfine does not say which."""

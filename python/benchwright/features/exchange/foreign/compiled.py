@@ -37,17 +37,14 @@ from benchwright.features.exchange.foreign.units import (
     CPUS,
     ELAPSED,
     THROUGHPUT,
-    BaseUnit,
-    base_unit,
     facts_of,
     free_name,
-    scaled,
-    spec_of,
     stated,
     stated_machine,
 )
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import content_lines
+from benchwright.study.parsers.units import BaseUnit, base_unit, scaled, spec_of
 
 # -- Java: JMH ---------------------------------------------------------------------------
 #

@@ -27,14 +27,13 @@ from benchwright.features.exchange.foreign.units import (
     CPU,
     ELAPSED,
     THROUGHPUT,
-    base_unit,
     free_name,
-    spec_of,
     stated,
     stated_machine,
 )
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import ParseErrors, parse_finite, read_mixed_text
+from benchwright.study.parsers.units import base_unit, spec_of
 
 _VALUE = r"(?:[-+.0-9]\S*|NaN|[+-]?Inf)"
 _RESULT = re.compile(rf"Benchmark(\S*)\s+[0-9]+\s+({_VALUE}.*)\Z", re.IGNORECASE)

@@ -29,9 +29,9 @@ from benchwright.features.exchange.foreign.json_file import (
     parse_json,
 )
 from benchwright.features.exchange.foreign.python_tools import epoch_ns, moment_ns
-from benchwright.features.exchange.foreign.units import scaled, spec_of
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import content_lines, read_mixed_text
+from benchwright.study.parsers.units import scaled, spec_of
 
 
 class RunValues:

@@ -35,15 +35,12 @@ from benchwright.features.exchange.foreign.units import (
     CPU,
     CPUS,
     ELAPSED,
-    BaseUnit,
-    base_unit,
     facts_of,
-    scaled,
-    spec_of,
     stated,
     stated_machine,
 )
 from benchwright.findings.result import FileOrigin, TestResult
+from benchwright.study.parsers.units import BaseUnit, base_unit, scaled, spec_of
 
 _MS = 10**6
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

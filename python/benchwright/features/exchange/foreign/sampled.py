@@ -22,9 +22,10 @@ from benchwright.features.exchange.foreign.json_file import (
     load_json,
     parse_documents,
 )
-from benchwright.features.exchange.foreign.units import ELAPSED, THROUGHPUT, scaled, spec_of, stated
+from benchwright.features.exchange.foreign.units import ELAPSED, THROUGHPUT, stated
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import read_mixed_text
+from benchwright.study.parsers.units import scaled, spec_of
 
 
 def _blocks(columns: Mapping[str, Sequence[float | None]]) -> tuple[MeasurementBlock, ...]:

@@ -35,9 +35,10 @@ from benchwright.features.exchange.foreign.json_file import (
 )
 from benchwright.features.exchange.foreign.load_tools import RunValues
 from benchwright.features.exchange.foreign.python_tools import epoch_ns, moment_ns
-from benchwright.features.exchange.foreign.units import BaseUnit, base_unit, scaled, spec_of, stated
+from benchwright.features.exchange.foreign.units import stated
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import content_lines, read_mixed_text
+from benchwright.study.parsers.units import BaseUnit, base_unit, scaled, spec_of
 
 _SAME = 1e-6
 """Relative difference of two means that are the same but for the order of their sum."""

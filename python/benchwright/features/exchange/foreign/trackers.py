@@ -30,14 +30,7 @@ from benchwright.features.exchange.foreign.json_file import (
     parse_json,
 )
 from benchwright.features.exchange.foreign.python_tools import commit_text, epoch_ns, moment_ns
-from benchwright.features.exchange.foreign.units import (
-    ELAPSED,
-    THROUGHPUT,
-    base_unit,
-    free_name,
-    scaled,
-    spec_of,
-)
+from benchwright.features.exchange.foreign.units import ELAPSED, THROUGHPUT, free_name
 from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import (
     ParseErrors,
@@ -47,6 +40,7 @@ from benchwright.study.parsers.api import (
     read_text,
 )
 from benchwright.study.parsers.text import CSV_PARSER
+from benchwright.study.parsers.units import base_unit, scaled, spec_of
 
 # -- github-action-benchmark: an array of results, or the store of a history ----------------
 
