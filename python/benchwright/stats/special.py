@@ -1,4 +1,4 @@
-"""Distribution functions for single numbers: normal, Student's t, F, beta, binomial.
+"""Distribution functions for single numbers: normal, Student's t, F, beta, binomial, chi-square.
 
 Purpose: a table of ten trials needs one quantile of Student's t. Importing scipy.special for it
 takes longer than the trials, and `bw run` needs scipy (140 MB) for nothing else.
@@ -235,3 +235,11 @@ def gamma_tail(shape: float, x: float) -> float:
 def chi_square_tail(square: float, freedom: int) -> float:
     """Return P(X >= square) of a chi-square distribution with `freedom` >= 1 degrees of freedom."""
     return gamma_tail(freedom / 2.0, square / 2.0)
+
+
+@lru_cache(maxsize=1024)
+def chi_square_quantile(freedom: int, p: float) -> float:
+    """Return x with P(X <= x) = p, 0 <= p < 1, of a chi-square distribution."""
+    if p <= 0:
+        return 0.0
+    return _solve(lambda x: chi_square_tail(x, freedom) - (1.0 - p))
