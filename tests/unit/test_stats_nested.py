@@ -34,18 +34,18 @@ def test_no_level_is_students_interval_with_its_longer_tail() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
     found = nested_estimate(values, np.zeros((5, 0), dtype=int))
     plain = t_interval(values)
-    assert (found.low, found.high) == pytest.approx((plain.low, plain.high))
+    assert (found.mean.low, found.mean.high) == pytest.approx((plain.low, plain.high))
     assert found.components[0].name == "trial"
     skewed = nested_estimate([1.0, 1.0, 1.0, 1.0, 5.0], np.zeros((5, 0), dtype=int))
-    assert skewed.high - skewed.mean > skewed.mean - skewed.low
-    assert skewed.low == pytest.approx(t_interval([1.0, 1.0, 1.0, 1.0, 5.0]).low)
+    assert skewed.mean.high - skewed.mean.value > skewed.mean.value - skewed.mean.low
+    assert skewed.mean.low == pytest.approx(t_interval([1.0, 1.0, 1.0, 1.0, 5.0]).low)
 
 
 def test_interval_is_that_of_the_outermost_means() -> None:
     values = drawn(BALANCED, (2, 1, 0.5), 0)
     found = nested_estimate(values, BALANCED, names=("build", "process"))
     means = np.reshape(values, (5, 12)).mean(axis=1)
-    assert found.mean == pytest.approx(means.mean())
+    assert found.mean.value == pytest.approx(means.mean())
     assert found.error == pytest.approx(means.std(ddof=1) / math.sqrt(5))
     assert found.degrees == 4
     assert [c.name for c in found.components] == ["build", "process", "trial"]
@@ -68,7 +68,7 @@ def test_components_of_a_balanced_design_are_those_of_restricted_maximum_likelih
     peer = (float(fit.cov_re.iloc[0, 0]), float(fit.vcomp[0]), float(fit.scale))
     found = nested_estimate(values, BALANCED)
     assert [c.variance for c in found.components] == pytest.approx(peer, rel=1e-3)
-    assert found.mean == pytest.approx(float(fit.fe_params.iloc[0]))
+    assert found.mean.value == pytest.approx(float(fit.fe_params.iloc[0]))
 
 
 def test_components_are_unbiased_where_a_stop_left_the_design_unbalanced() -> None:
@@ -97,7 +97,7 @@ def test_limit_is_what_infinitely_many_trials_leave() -> None:
     outer = found.components[0]
     quantile = stats.t.ppf(0.975, 5)
     assert outer.limit == pytest.approx(quantile * math.sqrt(outer.variance / 6))
-    assert outer.limit < found.half_width
+    assert outer.limit < found.mean.half_width
     assert found.components[-1].limit == 0
 
 
@@ -113,24 +113,24 @@ def test_a_level_with_one_replicate_each_is_part_of_the_level_outside() -> None:
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0], [math.nan, 2.0]])
 def test_one_outermost_replicate_has_no_interval(values: list[float]) -> None:
     found = nested_estimate(values, np.array([[1, 1]] * len(values)).reshape(-1, 2))
-    assert math.isnan(found.low)
+    assert math.isnan(found.mean.low)
     assert found.p_value() == 1
     assert math.isnan(found.next_replicate.high)
 
 
 def test_few_equal_replicates_have_no_interval() -> None:
     paths = [(a,) for a in range(5) for _ in range(2)]
-    assert math.isnan(nested_estimate([7.0] * 10, paths).low)
+    assert math.isnan(nested_estimate([7.0] * 10, paths).mean.low)
     many = [(a,) for a in range(60)]
-    assert nested_estimate([7.0] * 60, many).low == 7
+    assert nested_estimate([7.0] * 60, many).mean.low == 7
 
 
 def test_the_p_value_agrees_with_the_interval() -> None:
     paths = [(a,) for a in range(4) for _ in range(3)]
     found: NestedEstimate = nested_estimate(drawn(paths, (1, 1), 3), paths)
-    assert found.p_value(found.low) == pytest.approx(0.05)
-    assert found.p_value(found.high) == pytest.approx(0.05)
-    assert found.p_value(found.low - 0.01) < 0.05 < found.p_value(found.mean)
+    assert found.p_value(found.mean.low) == pytest.approx(0.05)
+    assert found.p_value(found.mean.high) == pytest.approx(0.05)
+    assert found.p_value(found.mean.low - 0.01) < 0.05 < found.p_value(found.mean.value)
 
 
 def test_values_far_from_zero_lose_no_digits() -> None:
@@ -138,7 +138,7 @@ def test_values_far_from_zero_lose_no_digits() -> None:
     values = [0.25 * v for v in (1, 2, 3, 1, 4, 2, 2, 2, 5, 1, 1, 3)]
     near = nested_estimate(values, paths)
     far = nested_estimate([v + 2**20 for v in values], paths)
-    assert far.half_width == pytest.approx(near.half_width)
+    assert far.mean.half_width == pytest.approx(near.mean.half_width)
     assert far.components[0].variance == pytest.approx(near.components[0].variance)
 
 

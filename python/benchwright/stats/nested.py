@@ -85,50 +85,36 @@ class Prediction(msgspec.Struct, frozen=True):
 class NestedEstimate(msgspec.Struct, frozen=True):
     """The mean of a population of outermost replicates, and what its error is made of."""
 
-    mean: float
-    low: float
-    """Lower end of the mean's interval. NaN where there is none: one outermost replicate, or too few
-    that are all equal."""
-    high: float
-    confidence: float
+    mean: Estimate
+    """With its interval, whose ends are NaN where there is none: one outermost replicate, or too few
+    that are all equal. `n` are the trials."""
     error: float
     """Standard error of the mean."""
     degrees: int
     """Degrees of freedom of the mean's interval: outermost replicates less one."""
-    n: int
-    """Number of trials."""
     components: tuple[Component, ...]
     """The levels, outermost first, trials last."""
     next_replicate: Prediction
     """What the mean of the next outermost replicate will be, with the same number of trials."""
     next_trial: Prediction
     """What a single trial of the next outermost replicate will show."""
-    method: str = NESTED_METHOD
 
     @property
     def replicates(self) -> int:
         """Number of outermost replicates."""
         return self.components[0].replicates
 
-    @property
-    def half_width(self) -> float:
-        """Half the interval's width, in the values' unit."""
-        return (self.high - self.low) / 2
-
-    def estimate(self, unit: str = "") -> Estimate:
-        """Return the mean with its interval, without the components."""
-        return Estimate(self.mean, self.low, self.high, self.confidence, self.method, self.n, unit)
-
     def p_value(self, null: float = 0.0) -> float:
         """Return the two-sided P-value of a mean of `null`: at most 1 - confidence exactly where the
         interval excludes it. 1 without an interval."""
-        side = self.mean - self.low if null < self.mean else self.high - self.mean
-        distance = abs(self.mean - null)
+        mean = self.mean
+        side = mean.value - mean.low if null < mean.value else mean.high - mean.value
+        distance = abs(mean.value - null)
         if math.isnan(side) or not distance:
             return 1.0
         if not side:
             return 0.0
-        quantile = t_quantile(self.confidence, self.degrees)
+        quantile = t_quantile(mean.confidence, self.degrees)
         return 2 * special.t_cdf(self.degrees, -distance / side * quantile)
 
 
@@ -217,13 +203,9 @@ def _estimate(tree: _Tree, confidence: float, labels: Sequence[str]) -> NestedEs
     error = outer.sdev / math.sqrt(outer.n) if degrees else math.nan
     low, high = _interval(tree, error, confidence)
     return NestedEstimate(
-        tree.mean,
-        low,
-        high,
-        confidence,
+        Estimate(tree.mean, low, high, confidence, NESTED_METHOD, tree.counts[-1]),
         error,
         degrees,
-        tree.counts[-1],
         _components(tree, confidence, labels),
         _prediction(tree, {0: 1.0}, confidence),
         _prediction(tree, _single_trial(tree), confidence),
