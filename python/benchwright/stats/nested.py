@@ -79,7 +79,6 @@ class Prediction(msgspec.Struct, frozen=True):
 
     low: float
     high: float
-    degrees: float
 
 
 class NestedEstimate(msgspec.Struct, frozen=True):
@@ -251,15 +250,15 @@ def _prediction(tree: _Tree, variance: dict[int, float], confidence: float) -> P
     The mean's own error adds to it; the degrees of freedom are Satterthwaite's.
     """
     if not tree.degrees[0]:
-        return Prediction(math.nan, math.nan, 0)
+        return Prediction(math.nan, math.nan)
     parts = variance | {0: variance[0] + 1 / tree.counts[0]}
     squares = {level: factor * float(tree.squares[level]) for level, factor in parts.items()}
     total = sum(squares.values())
     if total <= 0:
-        return Prediction(math.nan, math.nan, tree.degrees[0])
+        return Prediction(math.nan, math.nan)
     degrees = total**2 / sum(part**2 / tree.degrees[level] for level, part in squares.items())
     half = special.t_quantile(degrees, 0.5 + confidence / 2) * math.sqrt(total)
-    return Prediction(tree.mean - half, tree.mean + half, degrees)
+    return Prediction(tree.mean - half, tree.mean + half)
 
 
 def _components(tree: _Tree, confidence: float, labels: Sequence[str]) -> tuple[Component, ...]:
