@@ -417,6 +417,28 @@ TABLES = {
         "Type,Name,Request Count,Failure Count\nGET,/item,100,0\n",
         "a row for each request",
     ),
+    "locust-failures": (
+        "Method,Name,Error,Occurrences\nGET,/a,\"HTTPError('500')\",12\n",
+        "a row for each request",
+    ),
+    "locust-exceptions": (
+        'Count,Message,Traceback,Nodes\n3,boom,"Traceback (most recent call last)",local\n',
+        "a row for each request",
+    ),
+    "jmeter-summary": (
+        "Label,# Samples,Average,Min,Max,Std. Dev.,Error %,Throughput\nA,9,12,3,50,4,0.00%,9.1\n"
+        "TOTAL,9,12,3,50,4,0.00%,9.1\n",
+        "jmeter -l",
+    ),
+    "ycsb": (
+        "[OVERALL], RunTime(ms), 10110\n[OVERALL], Throughput(ops/sec), 98.9\n",
+        "a row for each request",
+    ),
+    "perf-stat-table": (
+        "# started on Mon Nov 30 11:54:00 2026\n\n\n"
+        " Performance counter stats for 'sleep 0.02' (3 runs):\n\n              0.80 msec task-clock\n",
+        "perf stat -x, --append",
+    ),
     "locust-history": ("Timestamp,User Count,Type,Name,Requests/s\n1,2,GET,/,3\n", "a row for"),
     "llama-bench": (
         'build_commit,n_prompt,n_gen,avg_ns,stddev_ns,avg_ts,stddev_ts\n"8cf","512","0","7","1","72","1"\n',
@@ -532,7 +554,9 @@ def test_what_is_not_there_has_no_advice_about_formats(tmp_path: Path) -> None:
         assert one.hint == ""
 
 
-@pytest.mark.parametrize("first", ["sort,1.23", "1.23,sort", "sort,1,0.5"])
+@pytest.mark.parametrize(
+    "first", ["sort,1.23", "1.23,sort", "sort,1,0.5", "sort,12", "sort,12,3,40"]
+)
 def test_a_first_line_of_data_is_no_header(first: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         read(tmp_path / "data.csv", f"{first}\n{first.replace('1', '2')}\n")

@@ -691,11 +691,16 @@ class _CsvTable:
         )
 
     def _check_header(self, row: Sequence[str]) -> None:
-        """Add a mistake if the header line looks like the first row: a name such as `2.51` is data."""
+        """Add a mistake if the header line looks like the first row. Whole numbers may be
+        names of columns, beside a column of names or in order, as years and sizes are."""
         both = [[parse_finite(cell) is not None for cell in line] for line in (self._header, row)]
-        if both[0] == both[1] and any(
-            number and "." in cell for number, cell in zip(both[0], self._header, strict=True)
-        ):
+        names = [cell for cell in self._header if parse_finite(cell) is not None]
+        numbers = [float(cell) for cell in names]
+        in_order = numbers in (sorted({*numbers}), sorted({*numbers}, reverse=True))
+        has_role = any(cell.lower() in self._roles for cell in self._columns)
+        are_names = has_role or (len(names) > 1 and in_order)
+        are_names = are_names and not any("." in cell for cell in names)
+        if names and both[0] == both[1] and not are_names:
             what, hint = "the first line is data", "CSV needs a line of column names"
             self._complaints.add((1, 1), ",".join(self._header), what, hint)
 

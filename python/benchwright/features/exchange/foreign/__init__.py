@@ -14,6 +14,7 @@ from benchwright.features.exchange.foreign.compiled import CRITERION, GOOGLE_BEN
 from benchwright.features.exchange.foreign.go_bench import BENCHFMT
 from benchwright.features.exchange.foreign.json_file import json_damage
 from benchwright.features.exchange.foreign.load_tools import FIO, K6_POINTS, K6_SUMMARY
+from benchwright.features.exchange.foreign.perf_stat import PERF_STAT
 from benchwright.features.exchange.foreign.python_tools import ASV, PYPERF, PYTEST_BENCHMARK
 from benchwright.features.exchange.foreign.refused import printed_by_bw, refusal
 from benchwright.features.exchange.foreign.sampled import BENCHMARK_DOTNET, LLAMA_BENCH
@@ -50,12 +51,13 @@ PARSERS: tuple[ResultParser, ...] = (
     ACTION_STORE,
     BENCHFMT,
     REDIS_BENCHMARK,
+    PERF_STAT,
     OTAVA,
 )
 FORMATS = ResultFormats(
     PARSERS,
     "hyperfine, pyperf, pytest-benchmark, asv, go test -bench, JMH, Google Benchmark, criterion, "
-    "BenchmarkDotNet, llama-bench, fio, k6, vLLM, AIPerf, guidellm, redis-benchmark, Otava or "
+    "BenchmarkDotNet, llama-bench, fio, k6, vLLM, AIPerf, guidellm, redis-benchmark, perf stat, Otava or "
     "github-action-benchmark",
     refusal,
     json_damage,

@@ -92,6 +92,24 @@ _BY_HEAD = (
     ("Locust's history of one run", rb"\ATimestamp,User Count,Type,Name,", _LOCUST_HINT),
     ("Locust's table of requests", rb"\AType,Name,(Request Count|# requests),", _LOCUST_HINT),
     (
+        "JMeter's report of all requests",
+        rb"\ALabel,# Samples,Average,",
+        "write CSV with the columns test and elapsed, in seconds, from the file of jmeter -l FILE",
+    ),
+    ("Locust's table of failures", rb"\AMethod,Name,Error,Occurrences", _LOCUST_HINT),
+    ("Locust's table of exceptions", rb"\ACount,Message,Traceback,Nodes", _LOCUST_HINT),
+    (
+        "YCSB's summary",
+        rb"^\[OVERALL\], (RunTime\(ms\)|Throughput\(ops/sec\)), ",
+        "it has means and percentiles of one run: write CSV with the columns test and elapsed, a row "
+        "for each request or run",
+    ),
+    (
+        "perf stat's table",
+        rb"^ Performance counter stats for ",
+        "write a row for each counter: perf stat -x, --append -o FILE COMMAND, once for each run",
+    ),
+    (
         "ApacheBench's CSV",
         rb"\APercentage served,Time in ms",
         "it has percentiles of one run, and no result of a request",
