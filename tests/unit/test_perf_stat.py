@@ -113,7 +113,7 @@ def test_counters_of_a_part_are_refused(option: str, tmp_path: Path) -> None:
 def test_what_perf_writes_here_is_read(form: str, tmp_path: Path) -> None:
     path = tmp_path / "perf"
     events = "task-clock,page-faults,duration_time"
-    command = ["perf", "stat", form, "-e", events, "--append", "-o", path, "sleep", "0.01"]
+    command = ["perf", "stat", form, "-e", events, "--append", "-o", str(path), "sleep", "0.01"]
     for _ in range(3):
         if subprocess.run(command, capture_output=True, check=False).returncode:
             pytest.skip("perf counts nothing here")
