@@ -153,7 +153,7 @@ fn direct_reads_and_writes_of_a_device_are_in_its_trace() {
         return;
     };
     assert_eq!(
-        (result.lost_events, result.unread_lines, result.unfinished),
+        (result.lost_events, result.unread_records, result.unfinished),
         (0, 0, 0)
     );
     assert_eq!(result.operations, rows.len() as u64);

@@ -1,20 +1,11 @@
-//! One line of a tracefs instance's `trace_pipe`: the block layer's events that a capture needs.
+//! A record of the ring buffer as an event that a capture needs: those of the block layer, and forks.
 //!
-//! A process name may contain anything, so it is not parsed: it always fills the first 16 bytes
-//! of a line. The instance shows no interrupt flags:
-//!
-//! ```text
-//!               dd-16836   [001] 24397.271033: block_rq_issue: 7,1 RA 4096 () 120 + 8 be,0,4 [dd]
-//!      ksoftirqd/1-22      [001] 24397.271036: block_rq_complete: 7,1 RA () 120 + 8 be,0,4 [0]
-//! CPU:1 [LOST 317 EVENTS]
-//! ```
-//!
-//! Source: Linux `include/trace/events/block.h` (kernels 4.x to 6.18; the priority between
-//! the sectors and the bracket came with 6.x).
+//! Source: Linux `include/trace/events/block.h` and `sched.h` (kernels 5.x to 6.18).
 //!
 //! Also the processes that belong to a tree: one process and its descendants.
 
-use bw_model::{Kind, Nanos};
+use crate::capture::format::{Field, Format};
+use bw_model::Kind;
 use bw_sys::process::ProcessId;
 use bw_sys::procfs::{listed_children, threads};
 use std::collections::HashSet;
@@ -32,13 +23,11 @@ pub(crate) struct BlockRequest {
     pub sectors: u32,
 }
 
-/// The event of one line.
+/// The event of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceEvent {
     /// A request went to the driver.
     Issue {
-        /// CLOCK_MONOTONIC [ns]; the kernel prints whole microseconds.
-        at: Nanos,
         /// The process in whose context it was issued.
         pid: u32,
         /// What was issued.
@@ -46,8 +35,6 @@ pub(crate) enum TraceEvent {
     },
     /// A request, or the first part of it, completed.
     Complete {
-        /// CLOCK_MONOTONIC [ns].
-        at: Nanos,
         /// What ended.
         request: BlockRequest,
         /// 0, or a negative errno.
@@ -62,129 +49,145 @@ pub(crate) enum TraceEvent {
         /// The new one (or a new thread of the same process).
         child: u32,
     },
-    /// The kernel's buffer was full, and this number of events is lost.
-    Lost(u64),
-    /// Another event, or an empty line.
-    Other,
+    /// The kernel's buffer was full: events before this one are lost.
+    Lost,
+    /// A record that could not be read.
+    Unread,
 }
 
-/// Length of the process name in every line: TASK_COMM_LEN [bytes].
-const NAME: usize = 16;
+/// The events of requests, by their names in tracefs: issue, completion, requeue.
+pub(crate) const BLOCK: [&str; 3] = [
+    "block/block_rq_issue",
+    "block/block_rq_complete",
+    "block/block_rq_requeue",
+];
+/// The event of a new process.
+pub(crate) const FORK: &str = "sched/sched_process_fork";
 
-/// Returns the event of a line; None if the line has an unknown form.
-#[must_use]
-pub(crate) fn parse(line: &[u8]) -> Option<TraceEvent> {
-    if let Some(lost) = line.strip_prefix(b"CPU:") {
-        return lost_events(&String::from_utf8_lossy(lost)).map(TraceEvent::Lost);
+/// Where a request is in a record.
+#[derive(Clone, Copy, Debug)]
+struct RequestFields {
+    id: u64,
+    device: Field,
+    flags: Field,
+    sector: Field,
+    sectors: Field,
+}
+
+impl RequestFields {
+    fn of(event: &Format) -> Option<Self> {
+        Some(Self {
+            id: event.id?,
+            device: event.field("dev")?,
+            flags: event.field("rwbs")?,
+            sector: event.field("sector")?,
+            sectors: event.field("nr_sector")?,
+        })
     }
-    if line.trim_ascii().is_empty() {
-        return Some(TraceEvent::Other);
-    }
-    let text = String::from_utf8_lossy(line.get(NAME..)?);
-    let (context, rest) = text.split_once("] ")?;
-    let (stamp, event) = rest.trim_start().split_once(": ")?;
-    let (name, fields) = event.split_once(": ")?;
-    let at = stamp_ns(stamp)?;
-    match name {
-        "block_rq_issue" => {
-            let (request, _) = request(fields, true)?;
-            let pid = context_pid(context)?;
-            Some(TraceEvent::Issue { at, pid, request })
-        }
-        "block_rq_complete" => {
-            let (request, last) = request(fields, false)?;
-            let error = last?.parse().ok()?;
-            Some(TraceEvent::Complete { at, request, error })
-        }
-        "block_rq_requeue" => Some(TraceEvent::Requeue(request(fields, false)?.0)),
-        "sched_process_fork" => fork(fields),
-        _ => Some(TraceEvent::Other),
+
+    fn request(&self, record: &[u8]) -> Option<BlockRequest> {
+        // The kernel's own dev_t, which is not the one of user space (include/linux/kdev_t.h).
+        let device = u32::try_from(self.device.number(record)?).ok()?;
+        Some(BlockRequest {
+            device: (device >> 20, device & ((1 << 20) - 1)),
+            kind: kind(self.flags.bytes(record)?),
+            sector: self.sector.number(record)?,
+            sectors: number(self.sectors, record)?,
+        })
     }
 }
 
-/// Parses `7,1 RA 4096 () 120 + 8 be,0,4 [dd]`; `bytes` only in an issue. Returns the last bracket too.
-fn request(fields: &str, with_bytes: bool) -> Option<(BlockRequest, Option<&str>)> {
-    let (device, rest) = fields.split_once(' ')?;
-    let (major, minor) = device.split_once(',')?;
-    let (flags, rest) = rest.split_once(' ')?;
-    let rest = if with_bytes {
-        rest.split_once(' ')?.1
-    } else {
-        rest
-    };
-    // The command of a passthrough request is in brackets and may contain anything.
-    let (_, place) = rest.split_once(") ")?;
-    let mut words = place.split_whitespace();
-    let sector = words.next()?.parse().ok()?;
-    (words.next()? == "+").then_some(())?;
-    let sectors = words.next()?.parse().ok()?;
-    let request = BlockRequest {
-        device: (major.parse().ok()?, minor.parse().ok()?),
-        kind: kind(flags),
-        sector,
-        sectors,
-    };
-    let last = place
-        .rsplit_once('[')
-        .map(|(_, last)| last.trim_end_matches([']', ' ']));
-    Some((request, last))
+/// Reads records: the fields of the events of this kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventFields {
+    id: Field,
+    pid: Field,
+    error: Field,
+    issue: RequestFields,
+    complete: RequestFields,
+    requeue: RequestFields,
+    /// Number of the event, parent and child; None where forks are not recorded.
+    fork: Option<(u64, Field, Field)>,
+}
+
+impl EventFields {
+    /// Returns the fields of the events `BLOCK` and, if they are recorded, of `FORK`, from their descriptions; None if
+    /// a field is missing.
+    #[must_use]
+    pub(crate) fn of(
+        [issue, complete, requeue]: &[Format; 3],
+        fork: Option<&Format>,
+    ) -> Option<Self> {
+        Some(Self {
+            id: issue.field("common_type")?,
+            pid: issue.field("common_pid")?,
+            error: complete.field("error")?,
+            issue: RequestFields::of(issue)?,
+            complete: RequestFields::of(complete)?,
+            requeue: RequestFields::of(requeue)?,
+            fork: match fork {
+                None => None,
+                Some(fork) => Some((
+                    fork.id?,
+                    fork.field("parent_pid")?,
+                    fork.field("child_pid")?,
+                )),
+            },
+        })
+    }
+
+    /// Returns the event of a record; None if a capture has no use for it.
+    #[must_use]
+    pub(crate) fn event(&self, record: &[u8]) -> Option<TraceEvent> {
+        let id = self.id.number(record);
+        let fork = self.fork.filter(|(fork, ..)| Some(*fork) == id);
+        let event = if id == Some(self.issue.id) {
+            self.issued(record)
+        } else if id == Some(self.complete.id) {
+            self.completed(record)
+        } else if id == Some(self.requeue.id) {
+            self.requeue.request(record).map(TraceEvent::Requeue)
+        } else if let Some((_, parent, child)) = fork {
+            number(parent, record)
+                .zip(number(child, record))
+                .map(|(parent, child)| TraceEvent::Fork { parent, child })
+        } else if id.is_some() {
+            return None;
+        } else {
+            None
+        };
+        Some(event.unwrap_or(TraceEvent::Unread))
+    }
+
+    fn issued(&self, record: &[u8]) -> Option<TraceEvent> {
+        let (pid, request) = (number(self.pid, record)?, self.issue.request(record)?);
+        Some(TraceEvent::Issue { pid, request })
+    }
+
+    fn completed(&self, record: &[u8]) -> Option<TraceEvent> {
+        let error = number(self.error, record)?.cast_signed();
+        let request = self.complete.request(record)?;
+        Some(TraceEvent::Complete { request, error })
+    }
+}
+
+fn number(field: Field, record: &[u8]) -> Option<u32> {
+    u32::try_from(field.number(record)?).ok()
 }
 
 /// Returns the operation: `R`, `W`, `D` (also `DE`), `F`; a write with a flush before it is `FW`. Others move no data.
-fn kind(flags: &str) -> Option<Kind> {
-    let mut letters = flags.chars();
-    match letters.next()? {
-        'R' => Some(Kind::Read),
-        'W' => Some(Kind::Write),
-        'D' => Some(Kind::Discard),
-        'F' => match letters.next() {
-            Some('W') => Some(Kind::Write),
-            Some('R') => Some(Kind::Read),
+fn kind(flags: &[u8]) -> Option<Kind> {
+    match flags.first()? {
+        b'R' => Some(Kind::Read),
+        b'W' => Some(Kind::Write),
+        b'D' => Some(Kind::Discard),
+        b'F' => match flags.get(1) {
+            Some(b'W') => Some(Kind::Write),
+            Some(b'R') => Some(Kind::Read),
             _ => Some(Kind::Flush),
         },
         _ => None,
     }
-}
-
-/// Parses `comm=sh pid=1 child_comm=sh child_pid=2`; the numbers are searched from the end.
-fn fork(fields: &str) -> Option<TraceEvent> {
-    let (rest, child) = fields.rsplit_once(" child_pid=")?;
-    let (rest, _) = rest.rsplit_once(" child_comm=")?;
-    let (_, parent) = rest
-        .rsplit_once(" pid=")
-        .or_else(|| rest.rsplit_once("pid="))?;
-    Some(TraceEvent::Fork {
-        parent: parent.trim().parse().ok()?,
-        child: child.trim().parse().ok()?,
-    })
-}
-
-/// Returns the process id in `-16836   [001`, which follows the name.
-fn context_pid(context: &str) -> Option<u32> {
-    let (pid, _) = context.strip_prefix('-')?.split_once(' ')?;
-    pid.parse().ok()
-}
-
-/// Converts `24397.271033` to nanoseconds, with integers.
-fn stamp_ns(stamp: &str) -> Option<Nanos> {
-    let (seconds, fraction) = stamp.split_once('.')?;
-    if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let scale = 10_u64.pow(9 - u32::try_from(fraction.len()).ok()?);
-    let seconds: u64 = seconds.parse().ok()?;
-    let below: u64 = fraction.parse().ok()?;
-    Some(Nanos(
-        seconds
-            .checked_mul(1_000_000_000)?
-            .checked_add(below * scale)?,
-    ))
-}
-
-/// Returns the number in `1 [LOST 317 EVENTS]`.
-fn lost_events(line: &str) -> Option<u64> {
-    let (_, rest) = line.split_once("[LOST ")?;
-    rest.split_once(" EVENTS")?.0.parse().ok()
 }
 
 /// The processes and threads of a tree, kept up to date by fork events.
@@ -210,11 +213,9 @@ impl ProcessTree {
     }
 
     /// Follows a fork: the child of a member is a member.
-    pub(crate) fn follow(&mut self, line: &TraceEvent) {
-        if let TraceEvent::Fork { parent, child } = line
-            && self.0.contains(parent)
-        {
-            self.0.insert(*child);
+    pub(crate) fn follow(&mut self, parent: u32, child: u32) {
+        if self.0.contains(&parent) {
+            self.0.insert(child);
         }
     }
 
@@ -222,97 +223,6 @@ impl ProcessTree {
     #[must_use]
     pub(crate) fn has(&self, pid: u32) -> bool {
         self.0.contains(&pid)
-    }
-}
-
-#[cfg(test)]
-mod event_tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn request_of(kind: Kind, sector: u64, sectors: u32) -> BlockRequest {
-        BlockRequest {
-            device: (7, 1),
-            kind: Some(kind),
-            sector,
-            sectors,
-        }
-    }
-
-    #[test]
-    fn an_issue_has_its_stamp_process_and_place() {
-        let line = b"     [7] -9 ] -1-16836   [001] 24397.271033: block_rq_issue: 7,1 RA 4096 () 120 + 8 be,0,4 [dd ] x]";
-        let expected = TraceEvent::Issue {
-            at: Nanos(24_397_271_033_000),
-            pid: 16836,
-            request: request_of(Kind::Read, 120, 8),
-        };
-        assert_eq!(parse(line), Some(expected));
-    }
-
-    #[test]
-    fn an_older_kernels_line_without_a_priority_is_read_too() {
-        let line = b"           <...>-1 [000] 1.000002: block_rq_complete: 7,1 WS () 16 + 8 [-5]";
-        let expected = TraceEvent::Complete {
-            at: Nanos(1_000_002_000),
-            request: request_of(Kind::Write, 16, 8),
-            error: -5,
-        };
-        assert_eq!(parse(line), Some(expected));
-    }
-
-    #[test]
-    fn flags_say_the_kind_also_behind_a_flush() {
-        for (flags, expected) in [
-            ("R", Some(Kind::Read)),
-            ("RAM", Some(Kind::Read)),
-            ("FWFS", Some(Kind::Write)),
-            ("FF", Some(Kind::Flush)),
-            ("F", Some(Kind::Flush)),
-            ("DS", Some(Kind::Discard)),
-            ("DE", Some(Kind::Discard)),
-            ("N", None),
-        ] {
-            assert_eq!(kind(flags), expected, "{flags}");
-        }
-    }
-
-    #[test]
-    fn lost_events_and_forks_are_reported() {
-        assert_eq!(
-            parse(b"CPU:1 [LOST 317 EVENTS]"),
-            Some(TraceEvent::Lost(317))
-        );
-        let fork = b"           <...>-5 [000] 2.5: sched_process_fork: comm=a pid=7 pid=5 child_comm=a pid=7 child_pid=99";
-        assert_eq!(
-            parse(fork),
-            Some(TraceEvent::Fork {
-                parent: 5,
-                child: 99
-            })
-        );
-    }
-
-    #[test]
-    fn what_is_no_event_is_refused_and_what_is_another_is_passed_over() {
-        assert_eq!(parse(b"nonsense"), None);
-        assert_eq!(
-            parse(b"           <...>-5 [000] 2.5: block_rq_issue: 7,1 R 4096 () x + 8 [a]"),
-            None
-        );
-        assert_eq!(
-            parse(b"           <...>-5 [000] 2.5: block_plug: [dd]"),
-            Some(TraceEvent::Other)
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_text_never_panics(text in ".{0,200}") {
-            let _ = parse(text.as_bytes());
-            let line = format!("           <...>-5 [000] 2.5: block_rq_issue: {text}");
-            let _ = parse(line.as_bytes());
-        }
     }
 }
 
@@ -332,15 +242,118 @@ mod tree_tests {
         assert!(tree.has(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
-        tree.follow(&TraceEvent::Fork {
-            parent: child.id(),
-            child: 4_000_001,
-        });
-        tree.follow(&TraceEvent::Fork {
-            parent: 4_000_009,
-            child: 4_000_002,
-        });
+        tree.follow(child.id(), 4_000_001);
+        tree.follow(4_000_009, 4_000_002);
         assert!(tree.has(4_000_001));
         assert!(!tree.has(4_000_002));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod event_tests {
+    use super::*;
+
+    /// The fields of Linux 6.18, with forks.
+    pub(crate) fn fields() -> EventFields {
+        let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+            \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+        let request = format!(
+            "{common}\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n\
+            \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
+            \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
+            \tfield:int error;\toffset:28;\tsize:4;\tsigned:1;\n\
+            \tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;\n"
+        );
+        let fork = format!(
+            "ID: 9\n{common}\tfield:pid_t parent_pid;\toffset:12;\tsize:4;\tsigned:1;\n\
+            \tfield:pid_t child_pid;\toffset:20;\tsize:4;\tsigned:1;\n"
+        );
+        let events = [1, 2, 3].map(|id| Format::parse(&format!("ID: {id}\n{request}")));
+        EventFields::of(&events, Some(&Format::parse(&fork))).unwrap()
+    }
+
+    /// Returns the record of an event.
+    pub(crate) fn record(event: TraceEvent) -> Vec<u8> {
+        let mut record = vec![0; 44];
+        let mut put = |offset: usize, value: u32| {
+            record[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        };
+        let (id, request) = match event {
+            TraceEvent::Issue { pid, request } => {
+                put(4, pid);
+                (1_u16, request)
+            }
+            TraceEvent::Complete { request, error } => {
+                put(28, error.cast_unsigned());
+                (2, request)
+            }
+            TraceEvent::Requeue(request) => (3, request),
+            TraceEvent::Fork { parent, child } => {
+                put(12, parent);
+                put(20, child);
+                record[..2].copy_from_slice(&9_u16.to_ne_bytes());
+                return record;
+            }
+            // Too short for an issue.
+            TraceEvent::Lost | TraceEvent::Unread => {
+                return [1_u16, 0].map(u16::to_ne_bytes).concat();
+            }
+        };
+        put(8, request.device.0 << 20 | request.device.1);
+        put(24, request.sectors);
+        record[16..24].copy_from_slice(&request.sector.to_ne_bytes());
+        record[34] = match request.kind {
+            Some(Kind::Read) => b'R',
+            Some(Kind::Write) => b'W',
+            Some(Kind::Discard) => b'D',
+            Some(Kind::Flush) => b'F',
+            _ => b'N',
+        };
+        record[..2].copy_from_slice(&id.to_ne_bytes());
+        record
+    }
+
+    #[test]
+    fn each_event_is_read_and_others_are_passed_over() {
+        let request = BlockRequest {
+            device: (259, 77_777),
+            kind: Some(Kind::Read),
+            sector: 1 << 40,
+            sectors: 8,
+        };
+        for event in [
+            TraceEvent::Issue {
+                pid: 16836,
+                request,
+            },
+            TraceEvent::Complete { request, error: -5 },
+            TraceEvent::Requeue(request),
+            TraceEvent::Fork {
+                parent: 5,
+                child: 99,
+            },
+        ] {
+            let record = record(event);
+            assert_eq!(fields().event(&record), Some(event));
+            assert_eq!(fields().event(&record[..20]), Some(TraceEvent::Unread));
+        }
+        assert_eq!(fields().event(&[7; 44]), None);
+        assert_eq!(fields().event(&[1]), Some(TraceEvent::Unread));
+    }
+
+    #[test]
+    fn flags_say_the_kind_also_behind_a_flush() {
+        for (flags, expected) in [
+            (b"R\0", Some(Kind::Read)),
+            (b"WS", Some(Kind::Write)),
+            (b"FW", Some(Kind::Write)),
+            (b"FF", Some(Kind::Flush)),
+            (b"F\0", Some(Kind::Flush)),
+            (b"DS", Some(Kind::Discard)),
+            (b"DE", Some(Kind::Discard)),
+            (b"N\0", None),
+        ] {
+            assert_eq!(kind(flags), expected, "{flags:?}");
+        }
     }
 }

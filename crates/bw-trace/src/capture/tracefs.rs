@@ -5,6 +5,7 @@
 //! id, and the next capture removes instances of processes that have ended. Source: Linux
 //! Documentation/trace/ftrace.rst.
 
+use crate::capture::format::Format;
 use crate::error::TraceCode;
 use bw_model::EngineError;
 use rustix::io::Errno;
@@ -12,7 +13,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,22 +59,24 @@ impl Tracefs {
         let instance = Instance { directory };
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", "mono")?;
-        instance.set("options/irq-info", "0")?;
         instance.set("buffer_size_kb", &buffer_kib.to_string())?;
         Ok(instance)
     }
 }
 
 impl Instance {
-    /// Starts recording an event such as `block/block_rq_issue`, with a filter unless it is empty.
+    /// Starts recording an event such as `block/block_rq_issue`, with a filter unless it is empty. Returns its fields.
     ///
     /// # Errors
     /// This kernel has no such event or refuses the filter.
-    pub(crate) fn record(&self, event: &str, filter: &str) -> Result<(), EngineError> {
+    pub(crate) fn record(&self, event: &str, filter: &str) -> Result<Format, EngineError> {
         if !filter.is_empty() {
             self.set(&format!("events/{event}/filter"), filter)?;
         }
-        self.set(&format!("events/{event}/enable"), "1")
+        self.set(&format!("events/{event}/enable"), "1")?;
+        Ok(Format::parse(
+            &self.text(&format!("events/{event}/format"))?,
+        ))
     }
 
     /// Starts or stops the events.
@@ -84,17 +87,72 @@ impl Instance {
         self.set("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Opens the stream of lines; reading consumes them and never blocks.
+    /// Returns the fields of the head of a page.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub(crate) fn lines(&self) -> Result<File, EngineError> {
-        let path = self.directory.join("trace_pipe");
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path)
-            .map_err(|error| refused("read the events", &path, &error))
+    pub(crate) fn page_header(&self) -> Result<Format, EngineError> {
+        Ok(Format::parse(&self.text("events/header_page")?))
+    }
+
+    /// Opens the pages of each CPU; reading one consumes it and never blocks.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn pages(&self) -> Result<Vec<File>, EngineError> {
+        let open = |cpu: PathBuf| {
+            let path = cpu.join("trace_pipe_raw");
+            let mut options = OpenOptions::new();
+            let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+            let file = options.open(&path);
+            file.map_err(|error| refused("read the events", &path, &error))
+        };
+        self.cpus()?.into_iter().map(open).collect()
+    }
+
+    /// Returns how many events the buffers could not hold.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn lost(&self) -> Result<u64, EngineError> {
+        let lost = |cpu: PathBuf| {
+            let text = self.text(&format!("{}/stats", cpu.display()))?;
+            let mut counts = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("overrun: "));
+            Ok(counts
+                .next()
+                .and_then(|count| count.trim().parse().ok())
+                .unwrap_or(0))
+        };
+        self.cpus()?.into_iter().map(lost).sum()
+    }
+
+    fn cpus(&self) -> Result<Vec<PathBuf>, EngineError> {
+        let directory = self.directory.join("per_cpu");
+        let listed = fs::read_dir(&directory).and_then(|entries| {
+            let paths = entries.map(|entry| Ok(entry?.path()));
+            paths.collect::<io::Result<_>>()
+        });
+        listed.map_err(|error| refused("list the CPUs", &directory, &error))
+    }
+
+    fn text(&self, name: &str) -> Result<String, EngineError> {
+        let path = self.directory.join(name);
+        let mut text = vec![0; 1 << 12];
+        let mut length = 0;
+        // The kernel gives `header_page` only to a first read that has room for all of it.
+        let read = File::open(&path).and_then(|mut file| {
+            loop {
+                match file.read(&mut text[length..])? {
+                    0 => return Ok(()),
+                    count => length += count,
+                }
+                text.resize(length + (1 << 12), 0);
+            }
+        });
+        read.map_err(|error| refused("read this", &path, &error))?;
+        Ok(String::from_utf8_lossy(&text[..length]).into_owned())
     }
 
     fn set(&self, name: &str, value: &str) -> Result<(), EngineError> {

@@ -26,8 +26,8 @@ CODES: dict[str, Code] = {
     ),
     "capture-lines-unread": Code(
         Severity.WARNING,
-        "Report the kernel version as a bug: what those lines contain is missing from the trace.",
-        says="{lines} of the kernel's lines were not understood",
+        "Report the kernel version as a bug: what those records contain is missing from the trace.",
+        says="{lines} of the kernel's records could not be read",
     ),
     "capture-new-devices": Code(
         Severity.WARNING,

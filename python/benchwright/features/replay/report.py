@@ -551,7 +551,7 @@ def _capture_lines(result: CaptureResult, path: str) -> Iterator[str]:
     )
     rest = (
         ("on devices that appeared meanwhile", result.new_devices),
-        ("lines not understood", result.unread_lines),
+        ("records not understood", result.unread_lines),
     )
     yield trace_row("left over", always + "".join(f", {n:,} {what}" for what, n in rest if n))
 
