@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WIDTH, HEADS, HIDDEN = 64, 4, 128
-CONTEXT_TOKENS = 512
+CONTEXT_TOKENS = 4096
 WORDS = ("the", "a", "of", "and", "to", "in")
 ALIGNMENT = 32
 # Numbers of types in the format's metadata.

@@ -30,7 +30,7 @@ from benchwright.features.load.engine_values import (
 )
 from benchwright.features.load.findings import load_findings
 from benchwright.features.load.limits import judged
-from benchwright.features.load.llm import KEY_VARIABLE, asked_tokens
+from benchwright.features.load.llm import KEY_VARIABLE, AskedOfModels, asked_of_models
 from benchwright.features.load.plan import (
     CommandLineLoad,
     PreparedLoad,
@@ -437,10 +437,13 @@ def test_the_timeline_has_a_line_for_each_part_of_a_stream() -> None:
     assert failed.y == (2, 2, None)
 
 
-def codes(result: EngineResult, *, asked: float | None = 9.0) -> set[str]:
+ASKED = AskedOfModels(9.0, None, shares=False)
+
+
+def codes(result: EngineResult, *, asked: AskedOfModels | None = ASKED) -> set[str]:
     """Return the codes of the findings."""
     loop = LoopModel(open=True, closed=False)
-    return {one.code for one in load_findings(result, loop, "x", asked_tokens=asked)}
+    return {one.code for one in load_findings(result, loop, "x", asked=asked)}
 
 
 @pytest.mark.parametrize(
@@ -531,7 +534,8 @@ def test_requests_of_each_api(api: str, path: str, member: str) -> None:
 
 
 def test_a_url_with_a_path_is_used_as_it_is() -> None:
-    assert asked_tokens(plan_of_command(CommandLineLoad(), {}, planned()).request) == 128
+    asked = asked_of_models(plan_of_command(CommandLineLoad(), {}, planned()).request, 9)
+    assert asked == AskedOfModels(128, None, shares=False)
     (request,) = planned("http://h:1/openai/chat?v=2").requests
     assert request.path == "/openai/chat?v=2"
 
@@ -604,7 +608,9 @@ rate = 5
     assert found.target is not None
     request = plan_of_file(found, {}, found.target).request
     assert request.events == (r.Events(meaning="responses"),)
-    assert asked_tokens(request) == 40
+    asked = asked_of_models(request, 9)
+    assert asked is not None
+    assert asked.output_tokens == 40
 
 
 # -- searches -----------------------------------------------------------------------------------

@@ -5,11 +5,13 @@
 //! which operation of the workload it is, and not which worker issues it, or when. An open loop therefore sends the same
 //! requests with any number of workers and hosts, a request that is sent again has the same values, and two places of
 //! one operation agree. A counter is the number itself: no two operations of a run have the same, and those of a
-//! single open loop have 0, 1, 2, ... in the order of their intended starts. Rejected: a random stream for each worker or
+//! single open loop have 0, 1, 2, ... in the order of their intended starts. A value `of` the session is drawn by the
+//! number of the session, which all its requests have in their lower bits. Rejected: a random stream for each worker or
 //! connection (the requests would depend on the split and on which connection is free), and a shared counter (an atomic
 //! operation of all workers for each request, and an order that no second run has).
 
 use crate::Sink;
+use bw_model::ExchangeAddress;
 use bw_schedule::location::{Location, LocationSpec};
 use bw_schedule::random::Stream;
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,9 @@ pub enum ValueSpec {
         /// Its least number of digits: zeros are put before it.
         #[serde(default)]
         digits: u8,
+        /// Whose it is.
+        #[serde(default)]
+        of: Owner,
     },
     /// The number of the operation.
     Counter {
@@ -59,6 +64,9 @@ pub enum ValueSpec {
         /// How it is chosen: `sequential` is in order, and again from the first after the last.
         #[serde(default = "uniform")]
         location: LocationSpec,
+        /// Whose it is.
+        #[serde(default)]
+        of: Owner,
     },
     /// Random characters.
     Text {
@@ -67,11 +75,44 @@ pub enum ValueSpec {
         /// Which.
         #[serde(default)]
         characters: Characters,
+        /// Whose it is.
+        #[serde(default)]
+        of: Owner,
     },
+}
+
+/// For what a value is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// For each operation.
+    #[default]
+    Operation,
+    /// Once for all requests of a session.
+    Session,
+}
+
+impl Owner {
+    fn number(self, operation: u64) -> u64 {
+        match self {
+            // Below 2^40.
+            Self::Operation => operation % NUMBERS as u64,
+            Self::Session => operation % ExchangeAddress::SESSION_STEP,
+        }
+    }
 }
 
 fn uniform() -> LocationSpec {
     LocationSpec::Uniform {}
+}
+
+impl ValueSpec {
+    fn owner(&self) -> Owner {
+        match *self {
+            Self::Integer { of, .. } | Self::Line { of, .. } | Self::Text { of, .. } => of,
+            Self::Counter { .. } => Owner::Operation,
+        }
+    }
 }
 
 /// The characters of a random text, all with the same probability.
@@ -105,6 +146,7 @@ pub struct Values(Box<[Value]>);
 struct Value {
     name: String,
     seed: u64,
+    of: Owner,
     source: Source,
 }
 
@@ -140,8 +182,12 @@ impl Values {
             let source = check_name(name).and_then(|()| Source::new(spec));
             let source = source.map_err(|error| format!("value {name}: {error}"))?;
             let seed = Stream::new(seed, LANE | hash(name)).next_u64();
-            let name = name.clone();
-            Ok(Value { name, seed, source })
+            Ok(Value {
+                name: name.clone(),
+                seed,
+                of: spec.owner(),
+                source,
+            })
         };
         specs
             .iter()
@@ -175,8 +221,7 @@ impl Values {
     /// Puts the value of the operation with this number, which is taken modulo 2^40.
     pub fn put(&self, index: usize, number: u64, sink: &mut impl Sink) {
         let value = &self.0[index];
-        // Below 2^40.
-        let number = number % NUMBERS as u64;
+        let number = value.of.number(number);
         let stream = || Stream::new(value.seed, number);
         match &value.source {
             Source::Integer {
@@ -290,7 +335,9 @@ impl Source {
                 let start = *start;
                 Ok(Self::Counter { start, digits })
             }
-            ValueSpec::Line { lines, location } => {
+            ValueSpec::Line {
+                lines, location, ..
+            } => {
                 if lines.is_empty() {
                     return Err("it has no lines: give at least one".into());
                 }
@@ -299,7 +346,9 @@ impl Source {
                     lines: lines.iter().map(|line| line.as_str().into()).collect(),
                 })
             }
-            ValueSpec::Text { length, characters } => {
+            ValueSpec::Text {
+                length, characters, ..
+            } => {
                 if *length > TEXT_BYTES {
                     return Err(format!("length is {length}: give at most {TEXT_BYTES}"));
                 }
@@ -458,6 +507,25 @@ mod tests {
             values.lines(index).unwrap().collect::<Vec<_>>(),
             ["a", "b", "c"]
         );
+    }
+
+    #[test]
+    fn a_value_of_a_session_is_the_same_in_all_its_requests() {
+        let values = values(
+            r#"{"t": {"type": "text", "length": 8, "of": "session"}, "u": {"type": "text", "length": 8},
+                "l": {"type": "line", "lines": ["a", "b", "c"], "location": {"type": "sequential"}, "of": "session"}}"#,
+            7,
+        );
+        let of = |name, session: u64| -> BTreeSet<String> {
+            let requests = (0..3).map(|request| session + request * ExchangeAddress::SESSION_STEP);
+            requests
+                .map(|number| drawn(&values, name, number))
+                .collect()
+        };
+        assert_eq!(of("u", 4).len(), 3);
+        assert_eq!(of("t", 4).len(), 1);
+        assert_ne!(of("t", 4), of("t", 5));
+        assert_eq!(of("l", 4), BTreeSet::from(["b".to_owned()]));
     }
 
     #[test]

@@ -300,6 +300,8 @@ for its first event, where prompts are long."""
 SHORT_OUTPUTS = 0.1
 """Of the mean of the most tokens that were asked for: a tenth fewer tokens are nearly a tenth more of
 the rate that a server holds."""
+OTHER_PROMPTS = 0.1
+"""Of the mean length of the prompts of a trace: as much as SHORT_OUTPUTS, for the same reason."""
 CLOCK_DRIFT_PPM = 100
 """A quartz is better than 100 ppm; a TSC that is further off is not steady."""
 

@@ -120,6 +120,17 @@ CODES: dict[str, Code] = {
         "ones, where the server can do so.",
         says="the outputs have {tokens:3} tokens on average, of {asked:3} that were asked for",
     ),
+    "prompts-differ": Code(
+        Severity.WARNING,
+        "Check that the trace's lengths are in tokens of this model, and --tokens-per-word if it is given; the "
+        "characters that each prompt begins with count too, and make the shortest prompts longer.",
+        says="the prompts have {tokens:3} tokens on average, and those of {path} {wanted:3}",
+    ),
+    "trace-requests-failed": Code(
+        Severity.NOTE,
+        "Expect a load that is smaller by these requests, which failed when the trace was recorded.",
+        says="{requests:#request} of {path} without output, not replayed",
+    ),
     "mix-differs": Code(
         Severity.SERIOUS,
         "Do not use the result: it is of another workload than its tables describe. If it is so "

@@ -17,6 +17,7 @@ from benchwright.core.hosts import HostsSettings
 from benchwright.features.load import command_line as options
 from benchwright.features.load import workload as w
 from benchwright.features.load.command_line import add_options_of_load
+from benchwright.features.load.llm import conversation_of
 from benchwright.features.load.options import BareOptions
 from benchwright.features.load.parse import is_network
 from benchwright.features.load.plan import (
@@ -169,8 +170,10 @@ def _bare(
     wrong += reader.found
     if arguments.rate is None and arguments.arrival is not None:
         wrong.append(_needless("--arrival", arguments.arrival, "an open loop (add --rate)"))
-    if arguments.rate is not None and arguments.think is not None:
-        wrong.append(_needless("--think", arguments.think, "a closed loop (leave out --rate)"))
+    talks = target is not None and conversation_of(target) is not None
+    if arguments.rate is not None and arguments.think is not None and not talks:
+        where = "a closed loop (leave out --rate), or --turns of --llm"
+        wrong.append(_needless("--think", arguments.think, where))
     if target is not None and is_network(target) and arguments.read is not None:
         wrong.append(_needless("--read", arguments.read, "a file or a device"))
     return CommandLineLoad(

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.processes import is_stopped, stop_signals
 from benchwright.core.results import Finding
+from benchwright.features.load.prompts import texts_of
 from benchwright.features.load.request import (
     NO_POSITIONS,
     CaptureRequest,
@@ -26,6 +27,7 @@ from benchwright.features.load.request import (
     LineValue,
     LoadRequest,
     LoadTarget,
+    PromptsValue,
     RunValue,
     SeveralTarget,
     Value,
@@ -39,7 +41,7 @@ from benchwright.features.load.types import (
     LoadProgress,
     TimeDistribution,
 )
-from benchwright.features.load.workload import ALL_KINDS
+from benchwright.features.load.workload import ALL_KINDS, SequentialLocation
 from benchwright.inputs.mistakes import diagnostic
 from benchwright.trial.programs import find_engine
 from benchwright.watch.observer import end_child
@@ -418,6 +420,8 @@ def _with_own_values(target: TargetT) -> TargetT:
             found[name] = LineValue(lines=(_secret(one.variable),))
         elif isinstance(one, RunValue):
             found[name] = LineValue(lines=(os.urandom(4).hex(),))
+        elif isinstance(one, PromptsValue):
+            found[name] = LineValue(lines=texts_of(one), location=SequentialLocation())
     return msgspec.structs.replace(target, values=values | found) if found else target
 
 

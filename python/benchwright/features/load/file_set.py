@@ -390,6 +390,7 @@ def operations_per_s(
 def _largest_micro(rate: w.Rate) -> int:
     if isinstance(rate, w.ConstantRate):
         return rate.micro_per_s
+    assert isinstance(rate, w.RateProfile), "a replay has no file set"
     return max(max(s.from_micro_per_s, s.to_micro_per_s) for s in rate.steps)
 
 
@@ -430,6 +431,7 @@ def multiplied_rate(rate: w.Rate, factor: float) -> w.Rate:
     """Return a rate times a factor."""
     if isinstance(rate, w.ConstantRate):
         return w.ConstantRate(max(1, round(rate.micro_per_s * factor)))
+    assert isinstance(rate, w.RateProfile), "a replay has no file set"
     return w.RateProfile(
         tuple(
             w.RateStep(

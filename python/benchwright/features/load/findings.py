@@ -9,6 +9,7 @@ from benchwright.core.results import Figure, Finding, FindingFigures, Severity, 
 from benchwright.core.text import list_text
 from benchwright.features.load.file_set import FALSE_ALARMS_OF_A_TRIAL, file_set_findings
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
+from benchwright.features.load.llm import AskedOfModels
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.steady import response_change
 from benchwright.features.load.stream_findings import reader_late, stream_findings
@@ -110,18 +111,17 @@ def load_findings(
     warm_up_ns: int = 0,
     traces: Sequence[Trace] = (),
     *,
-    asked_tokens: float | None = None,
+    asked: AskedOfModels | None = None,
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first; its measured part begins after
     `warm_up_ns`. `traces` are those of its request, in the same order; without them, each is read
-    whole. `asked_tokens`: the mean of the most tokens of an answer, where its streams are answers of
-    language models."""
+    whole. `asked`: what its requests ask of language models, if they do."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject, warm_up_ns))
-    for trace, asked in zip_longest(result.traces, traces[: len(result.traces)]):
-        found += _trace_in_load(trace, asked, subject)
+    for trace, replayed in zip_longest(result.traces, traces[: len(result.traces)]):
+        found += _trace_in_load(trace, replayed, subject)
     if result.streams is not None:
-        found += stream_findings(result.streams, subject, asked_tokens)
+        found += stream_findings(result.streams, subject, asked)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 

@@ -88,7 +88,7 @@ class BareOptions(msgspec.Struct, frozen=True):
     think: Annotated[
         Text,
         _bare(
-            "time between operations in a closed loop",
+            "time between operations in a closed loop, or between the --turns of a conversation",
             "0ms",
             words.time_distribution,
             "think",
@@ -344,6 +344,38 @@ class TargetOptions(msgspec.Struct, frozen=True):
             words.words_of_prompt,
             "shared_prefix",
             default="none",
+        ),
+    ] = None
+    prompt_trace: Annotated[
+        Text,
+        _stream(
+            "trace with the lengths of the prompts and answers of --llm, in its order: BurstGPT, "
+            "Azure, Mooncake or Bailian; bw replay has its times too",
+            "FILE",
+            str,
+            "prompt_trace",
+            names="file",
+        ),
+    ] = None
+    turns: Annotated[
+        Text,
+        _stream(
+            "requests of a conversation of --llm, each with those before it and with answers of "
+            "synthetic words; --think is the time between them",
+            "4",
+            words.turns,
+            "turns",
+            default="no conversations",
+        ),
+    ] = None
+    tokens_per_word: Annotated[
+        Text,
+        _stream(
+            "tokens of a mean word, for --prompt-trace and --turns",
+            "1.3",
+            words.tokens_per_word,
+            "tokens_per_word",
+            default="two requests ask the server before the load",
         ),
     ] = None
     ignore_eos: Annotated[

@@ -294,6 +294,23 @@ MOST_WORDS = 200_000
 """Maximum number of words of a prompt: more than the longest context of today's models holds."""
 
 
+MOST_TURNS = 256
+"""Maximum number of requests of a session whose values are told apart: docs/engine-protocol.md."""
+
+
+def turns(text: str) -> w.Distribution:
+    """Return a number of turns, or a distribution with a greatest value: each turn is a request."""
+    found = parse_distribution(text, partial(from_one, most=MOST_TURNS))
+    if not isinstance(found, w.ConstantValue | w.UniformValue | w.Weighted):
+        raise ValueError(f"{text!r} has no greatest number of turns: uniform 2..6, or weighted")
+    return found
+
+
+def tokens_per_word(text: str) -> float:
+    """Return a number of tokens of a mean word, above 0."""
+    return number_micro(text) / w.MICRO
+
+
 def words_of_prompt(text: str) -> int:
     """Return a number of words of a prompt."""
     number = some(text)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,8 +23,9 @@ from benchwright.core.text import part_text
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.file_set import at_rate, operations_per_s
-from benchwright.features.load.llm import with_requests_of_models
+from benchwright.features.load.llm import conversation_of, mean_turns, with_requests_of_models
 from benchwright.features.load.parse import is_network
+from benchwright.features.load.prompt_traces import PromptTrace
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
 from benchwright.features.load.requests_toml import HAVE_VALUES, why_no_requests
 from benchwright.features.load.workload_toml import PythonFilament, WorkloadFile, access_of
@@ -281,14 +283,48 @@ def plan_of_command(
         network=is_network(target), size=bare.size, read=bare.read, location=bare.location
     )
     fields = dict(said)
-    if bare.rate is not None:
-        one: w.FilamentPlan = w.Open(arrival=bare.arrival, rate=bare.rate, access=access)
+    turns = conversation_of(target)
+    if turns is not None:
+        one: w.FilamentPlan = _conversations(bare, turns, access)
+    elif bare.rate is not None:
+        one = w.Open(arrival=bare.arrival, rate=bare.rate, access=access)
     else:
         fields.setdefault("depth", 1)
         workers = fields.get("workers", 1) * bare.hosts
         users = bare.users or fields["depth"] * workers
         one = w.Closed(users=users, think=bare.think, access=access)
     return _plan((one,), fields, target)
+
+
+def _conversations(bare: CommandLineLoad, turns: w.Distribution, access: w.Access) -> w.PartlyOpen:
+    """Return the conversations of a load, whose requests have its rate together. Raises InputError."""
+    if not isinstance(bare.rate, w.ConstantRate):
+        message = "conversations arrive at a rate, and there is none"
+        raise mistake(Where("--turns"), "bad-argument", message, "add --rate: of their requests")
+    rate = w.ConstantRate(max(1, round(bare.rate.micro_per_s / mean_turns(turns))))
+    # Each session has the requests of its turns in order.
+    in_order = msgspec.structs.replace(access, location=w.SequentialLocation())
+    return w.PartlyOpen(
+        arrival=bare.arrival, rate=rate, requests=turns, think=bare.think, access=in_order
+    )
+
+
+def plan_of_prompts(
+    trace: PromptTrace, speed_micro: int, said: Mapping[str, Any], target: r.HttpTarget
+) -> PreparedLoad:
+    """Return the plan of a replay of requests to a language model at their times; the trace is in
+    the target too."""
+    times = [row.at_ns * w.MICRO // speed_micro for row in trace.rows]
+    gaps = [after - before for before, after in pairwise([0, *times])]
+    # The engine refuses gaps of which none has a length.
+    gaps[0] += not any(gaps)
+    one = w.Open(
+        arrival=w.RecordedArrival(tuple(gaps)),
+        rate=w.RecordedRate(),
+        access=access_of(network=True, size=None, read=None, location=w.UniformLocation()),
+        count=len(gaps),
+    )
+    return _plan((one,), dict(said), target)
 
 
 def plan_of_traces(

@@ -11,6 +11,7 @@ import msgspec
 
 from benchwright.core.text import plural
 from benchwright.features.load.file_set import operations_per_chain
+from benchwright.features.load.prompt_traces import PromptTrace
 from benchwright.features.load.types import LoopModel
 from benchwright.features.load.workload import (
     ALL_KINDS,
@@ -111,6 +112,8 @@ class TcpTarget(Connected, frozen=True, tag="tcp", tag_field="kind"):
 
 
 CHARACTERS = ("hex", "digits", "alphanumeric")
+OWNERS = ("operation", "session")
+"""What has a value of its own: an operation, or all operations of a session of a partly open loop."""
 
 
 class IntegerValue(msgspec.Struct, frozen=True, omit_defaults=True, tag="integer", kw_only=True):
@@ -122,6 +125,8 @@ class IntegerValue(msgspec.Struct, frozen=True, omit_defaults=True, tag="integer
     """How it is chosen: as a block of a region."""
     digits: int = 0
     """Its least number of digits."""
+    of: str = "operation"
+    """One of OWNERS: for what it is drawn."""
 
 
 class CounterValue(msgspec.Struct, frozen=True, omit_defaults=True, tag="counter", kw_only=True):
@@ -137,6 +142,8 @@ class LineValue(msgspec.Struct, frozen=True, omit_defaults=True, tag="line", kw_
 
     lines: tuple[str, ...]
     location: Location = UniformLocation()
+    of: str = "operation"
+    """One of OWNERS."""
 
 
 class TextValue(msgspec.Struct, frozen=True, omit_defaults=True, tag="text", kw_only=True):
@@ -144,6 +151,8 @@ class TextValue(msgspec.Struct, frozen=True, omit_defaults=True, tag="text", kw_
 
     length: int
     characters: str = "hex"
+    of: str = "operation"
+    """One of OWNERS."""
 
 
 class EnvironmentValue(msgspec.Struct, frozen=True, tag="environment", kw_only=True):
@@ -156,7 +165,26 @@ class RunValue(msgspec.Struct, frozen=True, tag="run"):
     """Random characters that are others in each run, which only what is sent to an engine has."""
 
 
-Value = IntegerValue | CounterValue | LineValue | TextValue | EnvironmentValue | RunValue
+class PromptsValue(msgspec.Struct, frozen=True, tag="prompts", kw_only=True):
+    """The prompts of a trace in its order, which only what is sent to an engine has as texts."""
+
+    seed: int
+    prompts: tuple[tuple[tuple[int, int], ...], ...]
+    """Of each prompt its parts: a number, which says what their words are, and how many."""
+    tokens: tuple[int, ...]
+    """The lengths of the prompts in the trace."""
+    path: str
+    has_blocks: bool
+    """Whether prompts share parts."""
+    left_out: int = 0
+    """Requests of the trace without output."""
+    skipped: int = 0
+    """Malformed rows."""
+
+
+Value = (
+    IntegerValue | CounterValue | LineValue | TextValue | EnvironmentValue | RunValue | PromptsValue
+)
 
 
 class Expect(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -218,6 +246,12 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
     shared_prefix: int | None = None
     """Words that all prompts begin with."""
     ignore_eos: bool = False
+    prompt_trace: str | PromptTrace | None = None
+    """A file with the lengths of prompts and outputs, or its contents."""
+    tokens_per_word: float | None = None
+    """None: the server is asked, where it must be known."""
+    turns: Distribution | None = None
+    """Requests of a conversation; each repeats those before it."""
 
 
 class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):

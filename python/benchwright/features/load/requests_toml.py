@@ -439,6 +439,12 @@ def _characters(text: str) -> str:
     return text
 
 
+def _owner(text: str) -> str:
+    if text not in r.OWNERS:
+        raise ValueError(f"must be one of {', '.join(r.OWNERS)}, not {text!r}")
+    return text
+
+
 def _made_integer(min: int, max: int, **said: Any) -> r.IntegerValue:
     if min > max:
         raise ValueError("min is above max")
@@ -462,18 +468,20 @@ _SHORT: words.Forms = {
     "text": Form((needed("length", _length), optional("characters", _characters)), r.TextValue),
 }
 _LOCATION = optional("location", read=read_location)
+_OF = optional("of", _owner)
 VALUES: words.Forms = {
-    "integer": Form((*_SHORT["integer"].keys, _LOCATION), _made_integer),
+    "integer": Form((*_SHORT["integer"].keys, _LOCATION, _OF), _made_integer),
     "counter": _SHORT["counter"],
     "line": Form(
         (
             optional("file", read=lines_beside),
             optional("lines", read=of_type(tuple[str, ...])),
             _LOCATION,
+            _OF,
         ),
         _line,
     ),
-    "text": _SHORT["text"],
+    "text": Form((*_SHORT["text"].keys, _OF), r.TextValue),
 }
 """The forms of a value of `[values]`."""
 

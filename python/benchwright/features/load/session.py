@@ -36,7 +36,7 @@ from benchwright.features.load.document import TrialLoad, load_document, stored_
 from benchwright.features.load.engine import DECLARED, INTERRUPTED, aplog_text, run_load
 from benchwright.features.load.feed import fed
 from benchwright.features.load.findings import load_findings
-from benchwright.features.load.llm import asked_tokens
+from benchwright.features.load.llm import asked_of_models
 from benchwright.features.load.options import LimitOptions, OutputOptions
 from benchwright.features.load.parse import implied_server, target_text
 from benchwright.features.load.plan import PreparedLoad, too_many_errors
@@ -262,10 +262,9 @@ def _carried_out(
             answer = run_load(request, progress=line.show, places=places, warn=warn)
     result = answer.result
     traces = [one for one in request.workload.filaments if isinstance(one, Trace)]
-    asked = asked_tokens(plan.request)
-    findings = load_findings(
-        result, request.loop, subject, request.warm_up_ns, traces, asked_tokens=asked
-    )
+    streams = result.streams.operations if result.streams is not None else 0
+    asked = asked_of_models(plan.request, streams)
+    findings = load_findings(result, request.loop, subject, request.warm_up_ns, traces, asked=asked)
     document = load_document(
         answer,
         plan.request,

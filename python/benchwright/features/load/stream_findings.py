@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchwright.core.results import Figure, Finding, states
+from benchwright.features.load.llm import AskedOfModels
 from benchwright.features.load.types import StreamResult
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
 
 def stream_findings(
-    streams: StreamResult, subject: str, asked_tokens: float | None
+    streams: StreamResult, subject: str, asked: AskedOfModels | None
 ) -> Iterator[Finding]:
-    """Yield the findings about streams; `asked_tokens`: the mean of the most tokens of an answer, where
-    they are those of language models."""
+    """Yield the findings about streams; `asked`: what is asked of language models, where they are
+    their answers."""
     if streams.cut or streams.failed_inside:
         shown = states(
             cut=streams.cut or None,
@@ -34,8 +35,8 @@ def stream_findings(
     empty = streams.without_events or (0 if streams.events else streams.succeeded)
     if empty:
         yield make_finding("no-events", subject, states(empty=empty, streams=streams.succeeded))
-    if asked_tokens is not None:
-        yield from _of_models(streams, subject, asked_tokens)
+    if asked is not None:
+        yield from _of_models(streams, subject, asked)
 
 
 def reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
@@ -62,7 +63,7 @@ def reader_late(streams: StreamResult, subject: str) -> Iterator[Finding]:
     yield make_finding("reader-late", subject, shown)
 
 
-def _of_models(streams: StreamResult, subject: str, asked_tokens: float) -> Iterator[Finding]:
+def _of_models(streams: StreamResult, subject: str, asked: AskedOfModels) -> Iterator[Finding]:
     succeeded, known = streams.succeeded, streams.with_tokens
     if known < succeeded:
         shown = states(streams=succeeded, unknown=succeeded - known)
@@ -75,9 +76,28 @@ def _of_models(streams: StreamResult, subject: str, asked_tokens: float) -> Iter
         shown = states(event=Figure(event / 1e9, "s"), first=Figure(first / 1e9, "s"))
         yield make_finding("role-only-first", subject, shown)
     cached, prompts = streams.cached_tokens or 0, streams.prompt_tokens
-    if prompts and cached > t.CACHED * prompts:
+    if prompts and cached > t.CACHED * prompts and not asked.shares:
         shown = states(share=Figure(cached / prompts, "%"))
         yield make_finding("prefix-cache-warm", subject, shown)
-    if known and streams.tokens / known < (1 - t.SHORT_OUTPUTS) * asked_tokens:
-        shown = states(tokens=streams.tokens / known, asked=asked_tokens)
+    if known and streams.tokens / known < (1 - t.SHORT_OUTPUTS) * asked.output_tokens:
+        shown = states(tokens=streams.tokens / known, asked=asked.output_tokens)
         yield make_finding("outputs-shorter", subject, shown)
+    yield from _of_trace(streams, subject, asked)
+
+
+def _of_trace(streams: StreamResult, subject: str, asked: AskedOfModels) -> Iterator[Finding]:
+    trace, wanted = asked.prompts, asked.prompt_tokens(streams.operations)
+    if trace is None or wanted is None:
+        return
+    if trace.skipped:
+        shown = states(lines=trace.skipped, path=trace.path)
+        yield make_finding("trace-lines-skipped", subject, shown)
+    if trace.left_out:
+        shown = states(requests=trace.left_out, path=trace.path)
+        yield make_finding("trace-requests-failed", subject, shown)
+    if not streams.with_tokens:
+        return
+    tokens = streams.prompt_tokens / streams.with_tokens
+    if abs(tokens / wanted - 1) > t.OTHER_PROMPTS:
+        shown = states(tokens=tokens, wanted=wanted, path=trace.path)
+        yield make_finding("prompts-differ", subject, shown)

@@ -143,13 +143,20 @@ class RateProfile(msgspec.Struct, frozen=True):
     steps: tuple[RateStep, ...]
 
 
-Rate = ConstantRate | RateProfile
+class RecordedRate(msgspec.Struct, frozen=True):
+    """That of recorded gaps, unchanged: of a replay, whose number of arrivals is known."""
+
+    recorded: bool = True
+
+
+Rate = ConstantRate | RateProfile | RecordedRate
 
 
 def operations_until(rate: Rate, at_ns: int) -> float:
     """Return the mean number of arrivals until a time."""
     if isinstance(rate, ConstantRate):
         return rate.micro_per_s * at_ns / 1e15
+    assert isinstance(rate, RateProfile), "a recording has a number of arrivals"
     total, held, left_ns = 0.0, 0, at_ns
     for step in rate.steps:
         length_ns = min(step.for_ns, left_ns)

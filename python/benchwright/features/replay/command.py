@@ -14,12 +14,13 @@ from benchwright.features.load import command_line as options
 from benchwright.features.load.command_line import add_options_of_load, trace_fields
 from benchwright.features.load.options import TraceOptions
 from benchwright.features.load.parse import has_files, kind_of, parse_target, target_text
-from benchwright.features.load.plan import PreparedLoad, plan_of_traces
-from benchwright.features.load.request import NamedTarget, SeveralTarget
-from benchwright.features.load.workload import Trace
+from benchwright.features.load.plan import PreparedLoad, plan_of_prompts, plan_of_traces
+from benchwright.features.load.prompt_traces import TracePart, read_prompt_trace
+from benchwright.features.load.request import HttpTarget, LanguageModel, NamedTarget, SeveralTarget
+from benchwright.features.load.workload import MICRO, Trace
 from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.option_reader import OptionReader
-from benchwright.inputs.options import Option, add_options, options_of
+from benchwright.inputs.options import Option, add_options, given, options_of
 
 _EXAMPLES = """\
 examples:
@@ -28,6 +29,7 @@ examples:
   bw replay two.bin --map sda=/dev/loop1 --map sdb=/dev/loop2 --overwrite
   bw replay access.log --target http://127.0.0.1:8080/ --speed 2x
   bw replay access.log --target http://10.0.0.9/ --hosts a,b   from two hosts
+  bw replay mooncake.jsonl --for 600s --target http://127.0.0.1:8000 --llm chat --model NAME
   bw replay oltp.bin --format spc --for 60s --lenient --target /tmp/file --json
 
 exit status: 0 done, also with findings; 1 the engine failed, more operations failed
@@ -97,6 +99,9 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
     wrong: list[Diagnostic] = []
     hosts = options.hosts_of(arguments, wrong)
     fields = _trace_fields(arguments, wrong)
+    if arguments.llm is not None:
+        plan = _plan_of_prompts(arguments, fields, wrong)
+        return options.on_hosts(plan, hosts, arguments)
     traces, several = _mapped(arguments, Trace(**fields), wrong)
     target = options.target_of(arguments, several, wrong)
     said = options.trial_seed() | options.run_fields(arguments, wrong)
@@ -108,6 +113,42 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
         said["samples"] = arguments.samples
     plan = plan_of_traces(traces, said, target)
     return options.on_hosts(plan, hosts, arguments)
+
+
+_OF_PROMPTS = {"path", "speed_micro", "from_ns", "for_ns", "lenient"}
+"""Fields of a trace that one of prompts has."""
+
+
+def _plan_of_prompts(
+    arguments: argparse.Namespace, fields: dict[str, Any], wrong: list[Diagnostic]
+) -> PreparedLoad:
+    """Return the plan of requests to a language model. Raises InputError with all mistakes."""
+    wrong += [
+        option_mistake(option.flag, f"{option.flag} is not for a trace of prompts")
+        for option in given(arguments, TraceOptions)
+        if option.field and fields.keys() & {option.field} - _OF_PROMPTS
+    ]
+    if len(arguments.trace) > 1 or arguments.mapped or arguments.prompt_trace:
+        message = "a trace of prompts is the only one of its replay"
+        wrong.append(option_mistake("TRACE", message, text=arguments.trace[-1]))
+    target = options.target_of(arguments, None, wrong)
+    said = options.trial_seed() | options.run_fields(arguments, wrong)
+    options.raise_all(wrong)
+    if target is None:
+        raise options.no_target("bw replay")
+    options.check_samples(arguments, arguments.trace)
+    if arguments.samples is not None:
+        said["samples"] = arguments.samples
+    assert isinstance(target, HttpTarget), "--llm is for it: target_of"
+    part = TracePart(
+        **{name: fields[name] for name in ("from_ns", "for_ns", "lenient") if name in fields}
+    )
+    trace = read_prompt_trace(arguments.trace[0], part)
+    model = target.language_model
+    assert isinstance(model, LanguageModel), "--llm is given"
+    model = msgspec.structs.replace(model, prompt_trace=trace)
+    target = msgspec.structs.replace(target, language_model=model)
+    return plan_of_prompts(trace, fields.get("speed_micro", MICRO), said, target)
 
 
 def _mapped(

@@ -44,6 +44,7 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
             *("ca", "insecure", "server_name"),
             *("events", "end_mark", "first_timeout", "gap_timeout"),
             *("llm", "model", "prompt_words", "output_tokens", "shared_prefix", "ignore_eos"),
+            *("prompt_trace", "turns", "tokens_per_word"),
         ),
     ),
     (BareOptions, ("arrival", "block", "read", "location", "think")),
