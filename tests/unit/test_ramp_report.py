@@ -406,3 +406,30 @@ def test_what_is_reported_of_a_law_follows_from_the_preferred_one() -> None:
         (law.kappa, result.usl.kappa),
     ):
         assert whole.low <= value <= whole.high
+
+
+def test_levels_of_streams_have_their_times_and_the_share_of_good_ones() -> None:
+    report = report_of()
+    assert report.result is not None
+    values = {"first_ms_p50": 51.5, "tpot_ms_p50": 7.25, "good_share": 0.875}
+    trials = tuple(
+        msgspec.structs.replace(
+            one,
+            trial=msgspec.structs.replace(
+                one.trial, values=one.trial.values | values | {"first_ms_p99": 4 * one.trial.rate}
+            ),
+        )
+        for one in report.trials
+    )
+    points = best_so_far(GOAL, [one.trial for one in trials]).points
+    assert all(point.streams == values | {"first_ms_p99": 4 * point.level} for point in points)
+    result = msgspec.structs.replace(report.result, points=points)
+    streamed = msgspec.structs.replace(report, result=result, trials=trials)
+    text = RampView(streamed).text()
+    for shown in ("first p50", "first p99", "tpot p50", "good %", "51.5", "7.25", "87.5"):
+        assert shown in text.lower()
+    assert [panel.title for panel in ramp_sheet(streamed, ()).panels][-1] == "First event"
+    document = json.loads(ramp_document(streamed, (), **STORED))
+    assert document["points"][0]["streams"]["good_share"] == 0.875
+    without = RampView(report).text().lower()
+    assert "first" not in without.split("levels")[1].split("\n")[1]

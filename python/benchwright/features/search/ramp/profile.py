@@ -37,6 +37,7 @@ from benchwright.features.search.ramp.scalability import (
     why_no_fit,
 )
 from benchwright.features.search.ramp.types import (
+    STREAM_FIGURES,
     BandPoint,
     PreferredLaw,
     RampAxis,
@@ -178,6 +179,9 @@ def _point(
         response_ms_mean=mean,
         response_ms_p50=median,
         response_ms_p99=tail,
+        streams={
+            key: value for key in STREAM_FIGURES if (value := _mean_of_key(trials, key)) is not None
+        },
         late_p99_ms=max(
             (trial.late_p99_ms for trial in trials if trial.late_p99_ms is not None), default=None
         ),

@@ -273,8 +273,11 @@ class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
     response_ms_mean: float | None
     response_ms_p50: float | None
     response_ms_p99: float | None
+    streams: dict[str, float | None]
+    """Of answers that are read as events, by the name of the value; empty: none are, or a trial does
+    not know it."""
     infinite: tuple[str, ...]
-    """The infinite ones of the three responses; their values are null."""
+    """The infinite ones of the responses and of `streams`; their values are null."""
     late_p99_ms: float | None
     """How late the generator was, 99th percentile, at most in a trial; null: it does not say."""
     error_share: float | None
@@ -398,7 +401,7 @@ def _point_entry(point: RampPoint) -> RampPointEntry:
         point,
         throughput=_interval_entry(point.throughput),
         offered_rate=point.offered,
-        infinite=infinite(responses),
+        infinite=infinite(responses | point.streams),
     )
 
 

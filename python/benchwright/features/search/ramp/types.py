@@ -188,6 +188,10 @@ class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
         assert 0 < self.confidence < 1
 
 
+STREAM_FIGURES = ("first_ms_p50", "first_ms_p99", "tpot_ms_p50", "gap_ms_p99", "good_share")
+"""Values of a trial whose answers are read as events, besides its responses."""
+
+
 class RampPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one level."""
 
@@ -201,6 +205,8 @@ class RampPoint(msgspec.Struct, frozen=True, kw_only=True):
     response_ms_p50: float | None = None
     response_ms_p99: float | None = None
     """Means over the level's trials; None where a trial does not know it."""
+    streams: dict[str, float] = {}
+    """Those of STREAM_FIGURES that each trial of the level knows: means over its trials."""
     late_p99_ms: float | None = None
     """How late the generator was: the largest 99th percentile of the level's trials; None: it does
     not say [ms]."""

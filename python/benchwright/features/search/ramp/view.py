@@ -76,15 +76,28 @@ from benchwright.views.blocks import (
 
 _LOG_FROM = 30.0
 """Levels, or responses, that differ by this factor are drawn on a logarithmic axis."""
-_RESPONSES = (("mean", "response_ms_mean"), ("p50", "response_ms_p50"), ("p99", "response_ms_p99"))
+_RESPONSES = {"mean": "response_ms_mean", "p50": "response_ms_p50", "p99": "response_ms_p99"}
+_FIRST = {"p50": "first_ms_p50", "p99": "first_ms_p99"}
+_OF_STREAMS = {
+    "First p50": "first_ms_p50",
+    "First p99": "first_ms_p99",
+    "tpot p50": "tpot_ms_p50",
+    "Gap p99": "gap_ms_p99",
+}
+"""Columns of times of streams."""
 
 
 def ramp_sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
     """Return the page of a ramp; `band` is the whole law's curve, empty if there is none."""
     points = () if report.result is None else report.result.points
     along = _along(report, points)
-    panels = (_throughput_panel(report.result, points, band, along), _response_panel(points, along))
-    return Sheet(title=_title(report), panels=panels, note=_note(report, points))
+    panels = [
+        _throughput_panel(report.result, points, band, along),
+        _time_panel("Response", "response [ms]", _RESPONSES, points, along),
+    ]
+    if any(point.streams for point in points):
+        panels.append(_time_panel("First event", "first event [ms]", _FIRST, points, along))
+    return Sheet(title=_title(report), panels=tuple(panels), note=_note(report, points))
 
 
 def _title(report: RampReport) -> str:
@@ -210,23 +223,26 @@ def _spans(result: RampResult | None) -> tuple[ShadedRange, ...]:
     return (ShadedRange("saturation", level, level, level),)
 
 
-def _response_panel(points: Sequence[RampPoint], along: PanelAxis) -> Panel:
+def _time_panel(
+    title: str, scale: str, names: Mapping[str, str], points: Sequence[RampPoint], along: PanelAxis
+) -> Panel:
+    """Return the panel of times by level; `names`: their values by the name of the curve."""
     curves: list[PanelCurve] = []
     seen: list[float] = []
-    for place, (label, name) in enumerate(_RESPONSES):
+    for place, (label, name) in enumerate(names.items()):
         known = [
             (point.level, value)
             for point in points
-            if (value := getattr(point, name)) is not None and math.isfinite(value)
+            if (value := _value(point, name)) is not None and math.isfinite(value)
         ]
         if known:
             x, y = zip(*known, strict=True)
             curves.append(PanelCurve(label, x, y, CurveForm.MARKED, colour=place, dash=place))
             seen += y
     return Panel(
-        title="Response",
+        title=title,
         x=along,
-        y=PanelAxis("response [ms]", log=_is_wide(seen), low=None if _is_wide(seen) else 0),
+        y=PanelAxis(scale, log=_is_wide(seen), low=None if _is_wide(seen) else 0),
         curves=tuple(curves),
         missing="" if curves else "the generator reports no response times",
     )
@@ -303,9 +319,15 @@ class RampView(SearchView[RampReport]):
         responses = [
             (label, name)
             for label, name in (("Mean response", "mean"), ("p50", "p50"), ("p99", "p99"))
-            if any(_response(point, name) is not None for point in points)
+            if any(_value(point, _RESPONSES[name]) is not None for point in points)
         ]
-        times = scale_of([_response(one, name) for _, name in responses for one in points], "ms")
+        streams = {
+            label: key
+            for label, key in _OF_STREAMS.items()
+            if any(key in point.streams for point in points)
+        }
+        keys = [*(_RESPONSES[name] for _, name in responses), *streams.values()]
+        times = scale_of([_value(one, key) for key in keys for one in points], "ms")
         loads: list[CellColumn[RampPoint]] = [
             figure_column(
                 *("Users" if result.axis is RampAxis.USERS else "Rate", ""),
@@ -342,12 +364,33 @@ class RampView(SearchView[RampReport]):
                 ),
                 *(
                     figure_column(
-                        *(label, label.lower(), lambda one, name=name: _response(one, name), times),
+                        *(label, label.lower()),
+                        *(lambda one, name=name: _value(one, _RESPONSES[name]), times),
                         short=name,
                         note="response time",
                         link=link,
                     )
                     for label, name in responses
+                ),
+                *(
+                    figure_column(
+                        *(label, key, lambda one, key=key: _value(one, key), times),
+                        note="of streams",
+                        link=link,
+                    )
+                    for label, key in streams.items()
+                ),
+                *(
+                    [
+                        figure_column(
+                            *("Good", "good", lambda one: one.streams.get("good_share")),
+                            share_scale(point.streams.get("good_share") for point in points),
+                            note="share of good streams",
+                            link=link,
+                        )
+                    ]
+                    if any("good_share" in point.streams for point in points)
+                    else []
                 ),
                 *late_column(lambda one: one.late_p99_ms, points),
                 figure_column(
@@ -431,9 +474,10 @@ class RampView(SearchView[RampReport]):
         return {self.report.sample: answer_load(self.report.result)}
 
 
-def _response(point: RampPoint, name: str) -> float | None:
-    value: float | None = getattr(point, f"response_ms_{name}")
-    return value
+def _value(point: RampPoint, key: str) -> float | None:
+    """Return a response time or a value of streams."""
+    value: float | None = getattr(point, key, None) if key in _RESPONSES.values() else None
+    return point.streams.get(key) if value is None else value
 
 
 _Parameter = tuple[str, str, float | None, Estimate | None, str]
