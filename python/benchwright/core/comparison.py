@@ -12,6 +12,7 @@ import msgspec
 from benchwright.core.machine import MachineCapture
 from benchwright.core.plan import (
     FixedCount,
+    Replicated,
     StopDecision,
     StoppingRule,
     TestPlan,
@@ -390,6 +391,11 @@ def describe_rule(rule: StoppingRule) -> str:
     """Return a description of a stopping rule."""
     if isinstance(rule, FixedCount):
         return plural(rule.count, "trial")
+    if isinstance(rule, Replicated):
+        # Few sessions replicate anything.
+        from benchwright.core.replication import describe_replicated
+
+        return describe_replicated(rule)
     if isinstance(rule, UntilPrecise):
         return _describe_precise(rule)
     words = f"{rule.minimum} trials, then {rule.increment} more at a time until "

@@ -240,6 +240,8 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     """The replicate in which it ran; empty without levels of replication."""
     drawn: Pairs = ()
     """Inputs that were drawn for it, by name."""
+    made_ns: tuple[int, ...] = ()
+    """What it took to make each replicate that was made for it, as in its setting [ns]."""
 
 
 def profiles_of(trials: Iterable[Trial]) -> tuple[CpuProfile, ...]:

@@ -199,7 +199,85 @@ def precision_rule(
     )
 
 
-StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise
+# -- Levels of replication ----------------------------------------------------------------
+#
+# What is drawn again, so that an interval is about more than one build, one environment or one
+# hour. What a replicate changes: core/replication.py.
+
+ReplicatePath = tuple[int, ...]
+"""The number of the replicate at each level, from 1, outermost level first."""
+
+
+class LevelKind(enum.StrEnum):
+    """What a level of replication draws again."""
+
+    ENV = "env"
+    """The size of the environment, and the place of the stack with it."""
+    DIRECTORY = "directory"
+    """A copy of the working directory, in a path of another length."""
+    BUILD = "build"
+    """A build with another seed."""
+    PROCESS = "process"
+    """A server or runtime that PRESETUP starts again."""
+    BOOT = "boot"
+    HOST = "host"
+    TIME = "time"
+    """Another time, at random within a span."""
+    JOB = "job"
+
+
+class ReplicateLevel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One level."""
+
+    kind: LevelKind
+    count: int | None = None
+    """Replicates in each replicate of the next outer level; None: the controller chooses."""
+    command: str | None = None
+    """Of a build: the shell command, in which `{seed}` is the seed."""
+    spread_ns: int | None = None
+    """Of time: the span within which all replicates are [ns]."""
+
+    def __post_init__(self) -> None:
+        assert self.count is None or self.count >= 1
+        assert (self.kind is LevelKind.BUILD) is (self.command is not None)
+        assert self.kind is LevelKind.TIME or self.spread_ns is None
+
+
+class Replication(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The levels of replication of a test or of a comparison."""
+
+    levels: tuple[ReplicateLevel, ...]
+    """Outermost first; each kind at most once."""
+    seed: int
+    trials: int | None = None
+    """Trials, or blocks of a comparison, that count in one innermost replicate; None: chosen."""
+
+    def __post_init__(self) -> None:
+        assert self.levels
+        assert len({level.kind for level in self.levels}) == len(self.levels)
+
+
+class Replicated(msgspec.Struct, frozen=True, tag="replicated"):
+    """Run trials in the replicates of nested levels: so many of each, or until the interval of the
+    mean over the outermost level is narrow enough."""
+
+    replication: Replication
+    metrics: tuple[str, ...] = ("elapsed",)
+    precise: UntilPrecise | None = None
+    """The precision and its limits; None: the numbers of replicates and trials are given."""
+
+    @property
+    def target(self) -> float | None:
+        """Half width of the interval of each of the metrics, as a share of the value."""
+        return None if self.precise is None else self.precise.target
+
+    @property
+    def confidence(self) -> float:
+        """Of the intervals."""
+        return 0.95 if self.precise is None else self.precise.confidence
+
+
+StoppingRule = FixedCount | UntilPredicate | UntilProgram | UntilPrecise | Replicated
 
 
 _GAIN = re.compile(
@@ -279,64 +357,6 @@ class ComparisonArm(msgspec.Struct, frozen=True):
     paired: bool = True
 
 
-# -- Levels of replication, and the setting of one trial ----------------------------------
-#
-# What is drawn again, so that an interval is about more than one build, one environment or one
-# hour. What a replicate changes: core/replication.py.
-
-ReplicatePath = tuple[int, ...]
-"""The number of the replicate at each level, from 1, outermost level first."""
-
-
-class LevelKind(enum.StrEnum):
-    """What a level of replication draws again."""
-
-    ENV = "env"
-    """The size of the environment, and the place of the stack with it."""
-    DIRECTORY = "directory"
-    """A copy of the working directory, in a path of another length."""
-    BUILD = "build"
-    """A build with another seed."""
-    PROCESS = "process"
-    """A server or runtime that PRESETUP starts again."""
-    BOOT = "boot"
-    HOST = "host"
-    TIME = "time"
-    """Another time, at random within a span."""
-    JOB = "job"
-
-
-class ReplicateLevel(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One level."""
-
-    kind: LevelKind
-    count: int | None = None
-    """Replicates in each replicate of the next outer level; None: the controller chooses."""
-    command: str | None = None
-    """Of a build: the shell command, in which `{seed}` is the seed."""
-    spread_ns: int | None = None
-    """Of time: the span within which all replicates are [ns]."""
-
-    def __post_init__(self) -> None:
-        assert self.count is None or self.count >= 1
-        assert (self.kind is LevelKind.BUILD) is (self.command is not None)
-        assert (self.kind is LevelKind.TIME) is (self.spread_ns is not None)
-
-
-class Replication(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The levels of replication of a test or of a comparison."""
-
-    levels: tuple[ReplicateLevel, ...]
-    """Outermost first; each kind at most once."""
-    seed: int
-    trials: int | None = None
-    """Trials, or blocks of a comparison, that count in one innermost replicate; None: chosen."""
-
-    def __post_init__(self) -> None:
-        assert self.levels
-        assert len({level.kind for level in self.levels}) == len(self.levels)
-
-
 # -- the setting of one trial ------------------------------------------------------------
 
 
@@ -356,6 +376,9 @@ class TrialSetting(msgspec.Struct, frozen=True):
     """Working directory of its commands; None: that of the plan."""
     substitutions: Pairs = ()
     """Other texts for `{name}` in its commands."""
+    made_ns: tuple[int, ...] = ()
+    """What it took to make the replicate of each level for the first of its trials [ns], outermost
+    first; 0 for one that existed. Empty if none was made."""
 
     def command(self, command: Command) -> Command:
         """Return a command with its placeholders replaced."""
@@ -437,6 +460,8 @@ class RunMore(msgspec.Struct, frozen=True):
     """Run this many epochs, between which nothing is decided: one batch."""
 
     epochs: int
+    path: ReplicatePath = ()
+    """The replicate in which they run."""
 
     def __post_init__(self) -> None:
         assert self.epochs >= 1

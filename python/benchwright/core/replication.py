@@ -13,11 +13,13 @@ from __future__ import annotations
 from benchwright.core.plan import (
     AS_PLANNED,
     LevelKind,
+    Replicated,
     ReplicateLevel,
     ReplicatePath,
     Replication,
     TrialSetting,
 )
+from benchwright.core.text import plural, plural_of, replicates_text
 
 __all__ = [
     "AS_PLANNED",
@@ -26,10 +28,41 @@ __all__ = [
     "ReplicatePath",
     "Replication",
     "TrialSetting",
+    "describe_replicated",
     "directory_name",
+    "levels_text",
     "seed_of",
     "setting_of",
+    "starts_cold",
 ]
+
+
+def levels_text(replication: Replication) -> str:
+    """Return the design in words: `5 environments, 3 builds in each`."""
+    words: list[str] = []
+    for level in replication.levels:
+        inside = " in each" if words else ""
+        if level.count is None:
+            words.append(f"{plural_of(level.kind)}{inside}")
+        else:
+            words.append(f"{replicates_text(level.count, level.kind)}{inside}")
+    return ", ".join(words)
+
+
+def describe_replicated(rule: Replicated) -> str:
+    """Return the rule in words: `5 environments, 10 trials in each`."""
+    trials = rule.replication.trials
+    words = levels_text(rule.replication)
+    return words if trials is None else f"{words}, {plural(trials, 'trial')} in each"
+
+
+def starts_cold(replication: Replication, before: ReplicatePath, path: ReplicatePath) -> bool:
+    """Return whether the first trials of a replicate begin with something new that may be slow at
+    first: files, a program, a server. `before`: the replicate before it; empty for the first."""
+    if not before:
+        return True
+    changed = next(at for at, (old, new) in enumerate(zip(before, path, strict=True)) if old != new)
+    return any(level.kind is not LevelKind.ENV for level in replication.levels[changed:])
 
 
 def seed_of(replication: Replication, path: ReplicatePath) -> int:

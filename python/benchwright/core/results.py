@@ -74,6 +74,38 @@ class SlowRuns(msgspec.Struct, frozen=True):
         return self.share * each
 
 
+class LevelSpread(msgspec.Struct, frozen=True):
+    """By how much the replicates of one level differ, within one replicate of the level outside it."""
+
+    level: str
+    """`build`, `env`, or `trial` for the innermost."""
+    replicates: int
+    """How many there are in all."""
+    spread: float
+    """Standard deviation, as a share of the mean; NaN where no replicate has two of them."""
+    low: float
+    """Lower end of its interval."""
+    high: float
+    share_of_error: float
+    """Its part of the squared error of the mean, 0 to 1."""
+
+
+class Population(msgspec.Struct, frozen=True):
+    """What the replicates of levels show about all of their kind, beside the mean and its interval."""
+
+    levels: tuple[LevelSpread, ...]
+    """Outermost first, trials last."""
+    half_width: float
+    """Of the mean's interval, as a share of the mean; NaN without one."""
+    least_half_width: float
+    """The same if each of these outermost replicates were known exactly: what more trials in each can
+    reach."""
+    next_replicate: tuple[float, float]
+    """Between which the mean of the next outermost replicate will be, in the mean's unit."""
+    next_trial: tuple[float, float]
+    """Between which a single trial of it will be."""
+
+
 class Alternative(msgspec.Struct, frozen=True):
     """Another question about the same trials, which needs fewer of them."""
 

@@ -257,6 +257,30 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 
+# -- Replicates of a level of replication --------------------------------------------------
+
+_NOUNS = {"env": "environment", "time": "visit"}
+"""What one replicate of a level is called, where that is not the level's name."""
+
+
+def noun_of(level: str) -> str:
+    """Return what one replicate of a level is called: `environment`, `build`, `trial`."""
+    return _NOUNS.get(level, level)
+
+
+def replicates_text(number: int, level: str) -> str:
+    """Return `1 build`, `5 directories`, `3 trials`."""
+    noun = noun_of(level)
+    if noun.endswith("y") and number != 1:
+        return f"{number:,} {noun[:-1]}ies"
+    return plural(number, noun)
+
+
+def plural_of(level: str) -> str:
+    """Return `builds`, `directories`, `trials`."""
+    return replicates_text(2, level).partition(" ")[2]
+
+
 def was(number: int) -> str:
     """Return the verb for a number: `was` or `were`."""
     return "was" if number == 1 else "were"

@@ -7,14 +7,28 @@ Limits count all epochs, completed and failed; a failed trial is in no series.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import MetricSpec
+from benchwright.core.plan import MetricSpec, ReplicatePath
 from benchwright.core.results import Summary
 from benchwright.stats.aggregate import MetricRules, TrialValues, aggregate_trial, summarise
+
+
+class ReplicateOutcome(msgspec.Struct, frozen=True):
+    """One trial, or one block of a comparison, in its replicate."""
+
+    path: ReplicatePath
+    values: Mapping[str, float] | None
+    """By metric; None if it failed, or does not count."""
+    spent_ns: int
+    """How long it took [ns]."""
+    made_ns: tuple[int, ...] = ()
+    """What it took to make each level's replicate for it [ns]; empty if none was made."""
+    counts: bool = True
+    """Whether it is no warm-up."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -32,6 +46,8 @@ class History(msgspec.Struct, frozen=True):
     """Answers of the termination program: (epochs at which it ran, exit status)."""
     duration_ns: int = 0
     """Total time of all epochs, including failed ones [ns]."""
+    outcomes: tuple[ReplicateOutcome, ...] = ()
+    """Of a test with levels of replication: its epochs in order, warm-up epochs included."""
 
     @property
     def epochs(self) -> int:
@@ -53,20 +69,32 @@ class HistoryBuilder:
         self._failed = 0
         self._duration_ns = 0
         self._answers: list[tuple[int, int]] = []
+        self._outcomes: list[ReplicateOutcome] = []
         self.observed: list[TrialValues] = []
         """The values of every completed trial, in order."""
 
     def add(self, trial: Trial) -> None:
         """Add one trial; interrupted (void) and warm-up trials are ignored."""
-        if trial.ending is TrialEnding.INTERRUPTED or trial.warmup:
+        if trial.ending is TrialEnding.INTERRUPTED:
+            return
+        is_ok = trial.ending is TrialEnding.OK
+        counts = is_ok and not trial.warmup
+        values = aggregate_trial(trial.blocks, self._rules) if counts else None
+        if trial.path:
+            known = None if values is None else values.values
+            self._outcomes.append(
+                ReplicateOutcome(
+                    trial.path, known, trial.duration_ns, trial.made_ns, not trial.warmup
+                )
+            )
+        if trial.warmup:
             return
         self._duration_ns += trial.duration_ns
-        if trial.ending is not TrialEnding.OK:
+        if values is None:
             self._failed += 1
             return
         self._trials += 1
-        values = aggregate_trial(trial.blocks, self._rules)
-        self.observed.append(msgspec.structs.replace(values, epoch=trial.epoch))
+        self.observed.append(msgspec.structs.replace(values, epoch=trial.epoch, path=trial.path))
         for name, value in values.values.items():
             self._series.setdefault(name, []).append(value)
 
@@ -83,6 +111,7 @@ class HistoryBuilder:
             metrics=self._rules.declared,
             program_answers=tuple(self._answers),
             duration_ns=self._duration_ns,
+            outcomes=tuple(self._outcomes),
         )
 
 

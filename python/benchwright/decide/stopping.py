@@ -22,6 +22,8 @@ from benchwright.core.plan import (
     Decision,
     FixedCount,
     MetricSpec,
+    Replicated,
+    ReplicatePath,
     RunMore,
     StopDecision,
     StoppingRule,
@@ -54,6 +56,10 @@ def decide(rule: StoppingRule, history: History) -> Decision:
             from benchwright.decide.precision import decide_precise
 
             return decide_precise(rule, history)
+        case Replicated():
+            from benchwright.decide.replicated import decide_replicated
+
+            return decide_replicated(rule, history)
         case _:  # pragma: no cover
             assert_never(rule)
 
@@ -194,20 +200,31 @@ def main_metric(
     A declared metric comes before the built-in ones if the rule watches it, then the rule's
     first, the first declared, elapsed time, and whatever else is `present`.
     """
-    watched = rule.metrics if isinstance(rule, UntilPrecise) else ()
+    watched = rule.metrics if isinstance(rule, UntilPrecise | Replicated) else ()
     wanted = [name for name in watched if name in declared]
     order = (*wanted, *watched, *declared, "elapsed", *present)
     return next((name for name in order if name in present), None)
 
 
 def current_estimate(
-    rule: StoppingRule | None, name: str, values: Sequence[float], unit: str = ""
+    rule: StoppingRule | None,
+    name: str,
+    values: Sequence[float],
+    unit: str = "",
+    paths: Sequence[ReplicatePath] = (),
 ) -> Estimate:
     """Return a metric's value with the interval that the rule uses for it, at this moment.
 
-    Where the rule has none, it is the mean with Student's t interval. The ends are NaN or
+    With the `paths` of replicates, it is about the population of the outermost level. Where the
+    rule has none, it is the mean with Student's t interval. The ends are NaN or
     infinite where the values do not bound anything.
     """
+    if isinstance(rule, Replicated) and paths:
+        # Only this rule needs numpy.
+        from benchwright.decide.replicated import nested_of
+
+        nested = nested_of(rule.replication, values, paths, rule.confidence)
+        return msgspec.structs.replace(nested.mean, unit=unit)
     if isinstance(rule, UntilPrecise):
         if name in rule.metrics:
             # Only this rule needs numpy.
@@ -253,7 +270,8 @@ def progress_of(
     estimate = None
     if name is not None:
         unit = MetricRules(specs).row(name).unit
-        estimate = current_estimate(rule, name, history.series[name], unit)
+        paths = [o.path for o in history.outcomes if o.values is not None and name in o.values]
+        estimate = current_estimate(rule, name, history.series[name], unit, paths)
     total, bound = _expected_total(rule, history)
     left_s = None
     if total is not None and 0 < history.epochs <= total:
@@ -270,11 +288,16 @@ def progress_of(
         fraction,
         "" if name is None else statistic_label(rule, name),
         estimate,
-        100 * rule.target if isinstance(rule, UntilPrecise) else None,
+        _target_percent(rule),
         total,
         bound,
         left_s,
     )
+
+
+def _target_percent(rule: StoppingRule) -> float | None:
+    target = rule.target if isinstance(rule, UntilPrecise | Replicated) else None
+    return None if target is None else 100 * target
 
 
 def out_of_reach(rule: StoppingRule, history: History) -> str:
@@ -390,6 +413,10 @@ def _expected_total(rule: StoppingRule, history: History) -> tuple[int | None, P
             return None, "about"
         case UntilPrecise():
             return _planned_total(rule, history)
+        case Replicated():
+            from benchwright.decide.replicated import expected_trials
+
+            return expected_trials(rule.replication), "about"
         case _:  # pragma: no cover
             assert_never(rule)
 

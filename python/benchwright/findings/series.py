@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from statistics import fmean
 
 import msgspec
 
-from benchwright.core.plan import StoppingRule, UntilPrecise
+from benchwright.core.plan import ReplicatePath, StoppingRule, UntilPrecise
 from benchwright.core.results import Figure, Finding, Severity, SlowRuns, Value, change, states
 from benchwright.core.text import exact_text, p_text, percent_text
 from benchwright.findings import thresholds as t
@@ -340,7 +341,9 @@ def series_findings(
     """Return the findings about a test's series, metric by metric; `also` are further main
     metrics."""
     found = {
-        name: column for name, column in columns.items() if len(column.values) >= t.FEWEST_TRIALS
+        name: _within_replicates(column)
+        for name, column in columns.items()
+        if len(column.values) >= t.FEWEST_TRIALS and len(set(column.paths)) != len(column.values)
     }
     least = least_changes or {}
     judged = dict.fromkeys((*_about(rule, book, found), *also))
@@ -359,6 +362,22 @@ def series_findings(
         examined_series = series(name, len(others))
         result += _drift_of_other(examined_series)
     return tuple(result)
+
+
+def _within_replicates(column: MetricColumn) -> MetricColumn:
+    """Return the values as they vary within their replicates, around the mean of all: that replicates
+    differ is what they are for, and no step, mode or drift."""
+    if not column.paths:
+        return column
+    groups: dict[ReplicatePath, list[float]] = {}
+    for path, value in zip(column.paths, column.values, strict=True):
+        groups.setdefault(path, []).append(value)
+    middle = fmean(column.values)
+    shifts = {path: middle - fmean(values) for path, values in groups.items()}
+    pairs = zip(column.paths, column.values, strict=True)
+    return msgspec.structs.replace(
+        column, values=tuple(value + shifts[path] for path, value in pairs)
+    )
 
 
 def _about(

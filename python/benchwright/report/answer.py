@@ -19,27 +19,33 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.machine import MachineCapture
 from benchwright.core.observation import FAILED_ENDINGS, Trial, TrialEnding
-from benchwright.core.plan import Pairs, StoppingRule, UntilPrecise, usual_direction
+from benchwright.core.plan import Pairs, Replicated, StoppingRule, UntilPrecise, usual_direction
 from benchwright.core.results import (
     BROKEN_CODES,
     UNSEEN_SIZE,
     Alternative,
     Estimate,
     Finding,
+    LevelSpread,
+    Population,
     Severity,
     SlowRuns,
 )
 from benchwright.core.text import (
     duration_ns_text,
     duration_text,
+    list_text,
+    noun_of,
     percent_text,
     plural,
+    plural_of,
     quantity_text,
+    replicates_text,
     some_text,
 )
 from benchwright.core.untrusted import shell_text
@@ -144,6 +150,8 @@ class TestAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """None if it did not end undecided at a limit that can be raised."""
     is_arm: bool = False
     """An arm of a comparison, which has a table of its own."""
+    population: Population | None = None
+    """What its replicates show, with levels of replication."""
 
 
 class FindingGroup(msgspec.Struct, frozen=True):
@@ -336,7 +344,7 @@ def estimate_of(test: TestResult, metric: str) -> Estimate:
         (precision.estimate for precision in reached if precision.metric == metric), None
     )
     if estimate is None or estimate.n != len(column.values):
-        estimate = current_estimate(test.rule, metric, column.values, row.unit)
+        estimate = current_estimate(test.rule, metric, column.values, row.unit, column.paths)
     low = estimate.low
     if not row.signed and low < 0 <= min(column.values):
         low = 0.0
@@ -509,7 +517,20 @@ def _test_answer(
         severity=worst(one.findings or ()),
         limit=_reached_limit(one) if state == "undecided" else None,
         is_arm=one.arm is not None,
+        population=_population(one, figure.metric),
     )
+
+
+def _population(one: TestResult, metric: str) -> Population | None:
+    """Return what the replicates of a test show about its metric; None without replicates."""
+    column = one.columns.get(metric)
+    if not isinstance(one.rule, Replicated) or column is None or not column.paths:
+        return None
+    # Only this rule needs numpy.
+    from benchwright.decide.replicated import nested_of, population_of
+
+    rule = one.rule
+    return population_of(nested_of(rule.replication, column.values, column.paths, rule.confidence))
 
 
 def unseen_of(
@@ -807,7 +828,10 @@ def answer_headline(test: TestAnswer) -> str:
 def _answer_parts(test: TestAnswer) -> tuple[str, str, str]:
     """Return the beginning of the sentence of a test, what is in its parentheses, and the rest."""
     trials = plural(test.trials, "trial")
-    if test.span_s is not None:
+    if test.population is not None:
+        outer = test.population.levels[0]
+        trials += f" in {replicates_text(outer.replicates, outer.level)}"
+    elif test.span_s is not None:
         trials += f" in {duration_text(test.span_s)}"
     estimate = test.estimate
     if estimate is None:
@@ -878,6 +902,43 @@ def _exceeds(estimate: Estimate, target: float) -> bool:
     return not math.isfinite(percent) or float(f"{percent:.2g}") > 100 * target
 
 
+def population_sentences(population: Population, unit: str) -> list[str]:
+    """Return what replicates show: by how much they differ, what more trials could reach, and what the
+    next replicate will show. `unit`: of the mean; `ratio` for a ratio."""
+    outer = population.levels[0].level
+    spreads = []
+    for at, level in enumerate(population.levels):
+        what = plural_of(level.level)
+        if at:
+            what += f" of one {noun_of(population.levels[at - 1].level)}"
+        spreads.append(f"{what} by {_spread_text(level, ends=not at)}")
+    sentences = [f"{spreads[0].replace(' by ', ' differ by ', 1)}, {list_text(spreads[1:])}"]
+    now, least = population.half_width, population.least_half_width
+    if math.isfinite(now) and math.isfinite(least):
+        inner = plural_of(population.levels[-1].level)
+        half, reached = percent_text(now, 2), percent_text(min(least, now), 2)
+        if half == reached:
+            sentences[0] += f": more {inner} of one {noun_of(outer)} cannot help"
+        else:
+            sentences[0] += (
+                f": more {inner} of each {noun_of(outer)} narrow ± {half} to ± {reached} at best"
+            )
+    low, high = population.next_replicate
+    if math.isfinite(low) and math.isfinite(high):
+        ends = f"{quantity_text(low, unit, 3)} to {quantity_text(high, unit, 3)}"
+        sentences.append(f"the next {noun_of(outer)} will show {ends}")
+    return sentences
+
+
+def _spread_text(level: LevelSpread, *, ends: bool) -> str:
+    if not math.isfinite(level.spread):
+        return "an unknown amount (one in each)"
+    text = percent_text(level.spread, 2)
+    if not ends or not math.isfinite(level.high):
+        return text
+    return f"{text} ({percent_text(level.low, 2)} to {percent_text(level.high, 2)})"
+
+
 def unseen_text(tests: Sequence[TestAnswer]) -> str:
     """Return what the trials may have missed, of several tests that of the one whose trials show
     least; empty where it does not matter."""
@@ -902,6 +963,7 @@ def visit_text(tests: Sequence[TestAnswer], studies: Sequence[str]) -> str:
         for test in tests
         if not test.is_arm
         and test.span_s is not None
+        and not (test.population and test.population.levels[0].level == "time")
         and test.estimate is not None
         and math.isfinite(half_width_percent(test.estimate))
     ]
@@ -960,6 +1022,8 @@ class AnswerEntry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     severity: Severity | None
     """Of its worst finding."""
+    population: Population | UnsetType = UNSET
+    """What its replicates show; absent without levels of replication."""
 
 
 def answer_entries(answer: SessionAnswer) -> tuple[AnswerEntry, ...]:
@@ -977,6 +1041,7 @@ def answer_entries(answer: SessionAnswer) -> tuple[AnswerEntry, ...]:
                 OtherEntry(other.metric, other.label, _estimate_entry(other.estimate))
                 for other in test.others
             ),
+            population=test.population or UNSET,
         )
         for test in answer.tests
     )

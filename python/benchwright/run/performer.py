@@ -5,6 +5,7 @@ A session waits only here, so interrupts are handled here too.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,10 @@ from benchwright.trial.protocol import (
 
 if TYPE_CHECKING:
     from benchwright.watch.observer import ObserverKind
+
+
+_WAKE_S = 0.2
+"""A wait looks this often whether the user interrupted it [s]."""
 
 
 class Performer:
@@ -63,6 +68,13 @@ class Performer:
         """Raise Interrupted if the user asked to stop."""
         if self.interrupts:
             raise Interrupted
+
+    def wait_until(self, moment_ns: int) -> None:
+        """Wait until a time of CLOCK_REALTIME [ns]; nothing runs meanwhile. Raises Interrupted."""
+        while (left_ns := moment_ns - time.time_ns()) > 0:
+            self.check()
+            time.sleep(min(left_ns / 1e9, _WAKE_S))
+        self.check()
 
     def command(
         self,

@@ -14,7 +14,7 @@ import msgspec
 from benchwright import __version__
 from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.plan import TestPlan
+from benchwright.core.plan import Replicated, TestPlan
 from benchwright.core.untrusted import shell_text
 from benchwright.inputs.mistakes import SourceFile, read_regular
 from benchwright.study.contents import NULL_KIND
@@ -69,6 +69,9 @@ def missing_programs(
 
 def _may_make(plan: TestPlan) -> bool:
     """Return whether a step before a test's command may make its program."""
+    rule = plan.stopping
+    if isinstance(rule, Replicated) and any(one.command for one in rule.replication.levels):
+        return True
     before = (*plan.phases.presetup, *plan.phases.setup)
     return any(command.argv[0] != _REST_PROGRAM for command in before)
 
@@ -89,6 +92,9 @@ COMPARISON = "<comparison>"
 APLIB = "APLIB"
 """Auto-pilot's variable: where its scripts and include files are installed, a list of
 directories with colons (paper, section 3.6)."""
+
+ADDRESSES_OPTION = "addresses"
+"""The option of a session whose programs start without random addresses: `fixed`."""
 
 _DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
@@ -330,6 +336,7 @@ def _prepare(
     suite_directory: str | None = None,
 ) -> PreparedProgram:
     stored = _stored_environment(program, _base_environment(study), suite_directory)
+    addresses = {ADDRESSES_OPTION: "fixed"} if program.fixed_addresses else {}
     _check_text({**stored, "the working directory": os.getcwd()})
     info = SessionInfo(
         started_ns=time.time_ns(),
@@ -340,7 +347,11 @@ def _prepare(
         defines=tuple(defines.items()),
         program_main=main,
         sources=tuple((s.path, s.text) for s in program.sources),
-        options={"token": os.urandom(8).hex(), "environment": msgspec.json.encode(stored).decode()},
+        options={
+            "token": os.urandom(8).hex(),
+            "environment": msgspec.json.encode(stored).decode(),
+            **addresses,
+        },
         kind="run",
     )
     return PreparedProgram(program, info)

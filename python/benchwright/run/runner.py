@@ -35,7 +35,7 @@ from benchwright.run.findings import (
 )
 from benchwright.run.gangs import GangListener, Gangs, gangs_of
 from benchwright.run.ledger import CRASH_CAUSE, Ledger, Recovery, recover
-from benchwright.run.preparation import boot_id
+from benchwright.run.preparation import ADDRESSES_OPTION, boot_id
 from benchwright.run.session import SessionVerdict
 from benchwright.run.viewer import Viewer
 from benchwright.run.watching import (
@@ -258,7 +258,7 @@ def _run(
         one for feature in features() for one in feature.surroundings(info, tables, output.note)
     ]
     with contextlib.closing(Viewer(study.path)) as viewer:
-        with contextlib.closing(output), contextlib.closing(LocalBench()) as bench:
+        with contextlib.closing(output), contextlib.closing(_bench_of(info)) as bench:
             bench.warn = study.warn = output.warn
             watching = session_watcher(
                 info.options.get(WATCH_OPTION, SAMPLE),
@@ -299,6 +299,18 @@ def _run(
     output.print(ended)
     _notify(experiment, ended, output)
     return verdict.exit_status
+
+
+def _bench_of(info: SessionInfo) -> LocalBench:
+    """Return this host as a bench, with random addresses unless the session has fixed ones. Raises
+    BenchError."""
+    if info.options.get(ADDRESSES_OPTION) != "fixed":
+        return LocalBench()
+    # Few sessions choose it.
+    from benchwright.trial.addresses import fixed_addresses
+
+    with fixed_addresses():
+        return LocalBench()
 
 
 def record_machine(study: Study, session: int, programs: Commands = ()) -> None:

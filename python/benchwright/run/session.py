@@ -24,9 +24,12 @@ from benchwright.core.plan import (
     Command,
     CommandMode,
     Pairs,
+    Replicated,
+    ReplicatePath,
     RunMore,
     StopDecision,
     TestPlan,
+    TrialSetting,
 )
 from benchwright.core.text import plural, status_text
 from benchwright.decide.stopping import (
@@ -318,6 +321,8 @@ class Session:
         self._dry = DryAnswers()
         self._left_out: set[str] = set()
         """Names of the tests that are not run."""
+        self._paths: dict[str, ReplicatePath] = {}
+        """The replicates of the next trials, by test."""
         self._tally = TestsTally(planned)
         self._warned: set[str] = set()
         """Keys of the tests whose target was reported as out of reach."""
@@ -357,6 +362,9 @@ class Session:
             return self._interrupted()
         except CommandFailed as failure:
             return self._failed(failure)
+        finally:
+            for test in self.tests:
+                test.remove_replicates()
 
     def _settle(self) -> None:
         """Clean up tests that a crash cut short, before anything new runs."""
@@ -466,6 +474,11 @@ class Session:
         noted = self._ledger.recorded(KeysOfTest(key).plan, TestPlan)
         rule = step.stopping if noted is None else noted.stopping
         test = RunningTest(key, step.name, rule, self._ledger, self._performer)
+        if isinstance(rule, Replicated):
+            from benchwright.run.replicates import Replicates
+
+            made = (key, step.name, rule.replication, self._ledger, self._performer)
+            test.replicates = Replicates(*made, test.restart)
         self._named[step.name] = test
         if step.place is None:
             self.tests.append(test)
@@ -484,7 +497,8 @@ class Session:
             return 0
         while True:
             match decide(test.rule, test.history()):
-                case RunMore(epochs):
+                case RunMore(epochs, path):
+                    self._paths[test.name] = path
                     return epochs
                 case AskProgram():
                     test.ask_program()
@@ -503,7 +517,7 @@ class Session:
             viewer.give_turn()
             mean_ns = history.duration_ns / history.epochs if history.epochs else None
             count = viewer.limited(count, mean_ns)
-        done = test.run(plan, first, count)
+        done = test.run(plan, first, count, TrialSetting(self._paths[plan.name]))
         if test.key in self._shown:
             self._report_progress(test)
         return done
@@ -532,6 +546,7 @@ class Session:
 
     def _close_test(self, test: RunningTest) -> None:
         test.close()
+        test.remove_replicates()
         if test.plan is None:
             return
         assert test.stop is not None, "a test is closed after a decision to stop"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -41,6 +41,9 @@ from benchwright.study.logs import (
 from benchwright.trial.bench import BatchResult
 from benchwright.trial.observe import observe
 from benchwright.trial.protocol import test_environment
+
+if TYPE_CHECKING:
+    from benchwright.run.replicates import Replicates
 
 # -- How a session ends before its program does ----------------------------------------
 
@@ -94,6 +97,10 @@ class RunningTest:
         self._performer = performer
         self._setting = AS_PLANNED
         """Of the trials that ran last."""
+        self.replicates: Replicates | None = None
+        """What makes its replicates, with levels of replication."""
+        self._outside = AS_PLANNED
+        """The setting of PRESETUP and POSTCLEANUP."""
         self._suspensions = self._count_suspensions()
 
     # -- epochs ------------------------------------------------------------------
@@ -113,6 +120,8 @@ class RunningTest:
         if recorded:
             return recorded
         self._performer.check()
+        if self.replicates is not None:
+            setting = self._replicate(self.replicates, plan, setting)
         self._prepare(plan)
         keys = tuple(self._keys.epoch(e) for e in range(first, first + count))
         noted = self._ledger.recorded(self._keys.plan, TestPlan)
@@ -139,6 +148,26 @@ class RunningTest:
         if largest_packed(counted) > plan.output.limit_bytes:
             raise CommandFailed(self.name, _too_much(plan, "keeps", "of a stream on disk"))
         return len(counted)
+
+    def _replicate(
+        self, replicates: Replicates, plan: TestPlan, setting: TrialSetting
+    ) -> TrialSetting:
+        """Make the replicate of the next trials; return their whole setting."""
+        from benchwright.run.replicates import BuildFailed
+
+        self.live = True
+        self._ledger.note(self._keys.plan, plan)
+        try:
+            setting = replicates.complete(setting, plan)
+        except BuildFailed as failure:
+            raise CommandFailed(self.name, str(failure)) from None
+        self._outside = replicates.outside(setting, plan)
+        return setting
+
+    def restart(self) -> None:
+        """End what PRESETUP started, so that it runs again before the next trials."""
+        self.suspend(patience=1)
+        self._suspensions = self._count_suspensions()
 
     def begin(self, plan: TestPlan) -> None:
         """Record that the test exists, so that arms are stored in their own order, whichever
@@ -217,14 +246,28 @@ class RunningTest:
                 profile=profiles.get(record.epoch),
                 path=setting.path,
                 drawn=setting.drawn,
+                made_ns=() if place else setting.made_ns,
             )
-            for record in result.epochs
+            for place, record in enumerate(result.epochs)
         ]
         trials = self._kept(plan, [self._explained(plan, trial) for trial in trials])
+        warm = self._warmups(plan, setting)
         return [
-            msgspec.structs.replace(trial, warmup=True) if trial.epoch <= plan.warmups else trial
-            for trial in trials
+            msgspec.structs.replace(trial, warmup=True) if place < warm else trial
+            for place, trial in enumerate(trials)
         ]
+
+    def _warmups(self, plan: TestPlan, setting: TrialSetting) -> int:
+        """Return how many of the next trials are warm-up trials."""
+        if self.replicates is None:
+            return plan.warmups - len(self.trials)
+        from benchwright.core.replication import starts_cold
+
+        paths = [trial.path for trial in self.trials]
+        own = paths.count(setting.path)
+        before = paths[-own - 1] if len(paths) > own else ()
+        is_cold = starts_cold(self.replicates.replication, before, setting.path)
+        return plan.warmups - own if is_cold else 0
 
     def _explained(self, plan: TestPlan, trial: Trial) -> Trial:
         """Return a trial with the output of its failed command, if it failed."""
@@ -354,6 +397,8 @@ class RunningTest:
         self.live = True
         self._ledger.note(self._keys.plan, plan)
         begin = self._keys.presetup(self._suspensions)
+        if self._outside != AS_PLANNED:
+            self._ledger.note(self._keys.outside(self._suspensions), self._outside)
         failed = self._phase(CommandMode.PRESETUP, plan.phases.presetup, begin, must_succeed=True)
         if failed:
             raise CommandFailed(self.name, failed)
@@ -366,6 +411,11 @@ class RunningTest:
             self._record()
             self._post_cleanup(patience=1)
         self.is_closed = True
+
+    def remove_replicates(self) -> None:
+        """Remove what was made for its replicates, if anything."""
+        if self.replicates is not None and self.live:
+            self.replicates.remove()
 
     def _record(self) -> None:
         """Run one more trial, in no figure, for each observer that needs one, and record what it
@@ -397,13 +447,14 @@ class RunningTest:
             self._post_cleanup(patience=1)
             self._ledger.note(self._keys.suspended(self._suspensions), True)
 
-    def suspend(self) -> None:
+    def suspend(self, patience: int = 2) -> None:
         """Clean up before an interrupted session ends.
 
-        Runs POSTCLEANUP; a resume runs PRESETUP again before the next live epoch.
+        Runs POSTCLEANUP; a resume runs PRESETUP again before the next live epoch. `patience`: the
+        interrupts that end it.
         """
         if self._ledger.recorded(self._keys.ready(self._suspensions), bool):
-            self._post_cleanup(patience=2)
+            self._post_cleanup(patience)
             self._ledger.note(self._keys.suspended(self._suspensions), True)
 
     def _post_cleanup(self, patience: int) -> None:
@@ -428,6 +479,10 @@ class RunningTest:
         failure that matters, if any."""
         assert self.plan is not None
         environment = test_environment(self.plan, self._performer.surroundings)
+        setting = AS_PLANNED
+        if mode is not CommandMode.CLEANUP:
+            key = self._keys.outside(self._suspensions)
+            setting = self._ledger.recorded(key, TrialSetting) or AS_PLANNED
         for number, command in enumerate(commands):
             status = self._ledger.command(
                 f"{begin}{number}",
@@ -439,6 +494,7 @@ class RunningTest:
                     environment,
                     test=self.name,
                     patience=patience,
+                    setting=setting,
                 ),
                 must_succeed=must_succeed,
             )

@@ -20,7 +20,7 @@ import msgspec
 
 from benchwright.core.expression import PREDICATE_VARIABLES, Expression, parse
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
-from benchwright.core.plan import SUCCESS, MetricSpec
+from benchwright.core.plan import SUCCESS, MetricSpec, ReplicatePath
 from benchwright.core.results import Summary
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.sample import median, moments, plain_floats, slope
@@ -282,6 +282,8 @@ class TrialValues(msgspec.Struct, frozen=True):
     """Quantities that are absent or not finite in some thread."""
     status: int = 0
     """The first exit status that is not 0."""
+    path: ReplicatePath = ()
+    """The replicate in which it ran."""
 
 
 class MetricColumn(msgspec.Struct, frozen=True):
@@ -292,6 +294,8 @@ class MetricColumn(msgspec.Struct, frozen=True):
     """The epochs of the values, in order; shape `(n,)`."""
     values: tuple[float, ...]
     """Finite numbers in the quantity's unit; shape `(n,)`."""
+    paths: tuple[ReplicatePath, ...] = ()
+    """The replicates of the values; shape `(n,)`, or empty without levels of replication."""
 
 
 def aggregate_trial(blocks: Sequence[MeasurementBlock], book: MetricRules) -> TrialValues:
@@ -390,7 +394,9 @@ def observe_trials(trials: Iterable[Trial], book: MetricRules) -> tuple[TrialVal
     """Return the values of every trial that counts: it succeeded, is not void, and is not a
     warm-up trial."""
     return tuple(
-        msgspec.structs.replace(aggregate_trial(trial.blocks, book), epoch=trial.epoch)
+        msgspec.structs.replace(
+            aggregate_trial(trial.blocks, book), epoch=trial.epoch, path=trial.path
+        )
         for trial in trials
         if trial.ending is TrialEnding.OK and not trial.warmup
     )
@@ -406,6 +412,7 @@ def metric_columns(observed: Sequence[TrialValues], book: MetricRules) -> dict[s
             name,
             tuple(trial.epoch for trial in having),
             tuple(trial.values[name] for trial in having),
+            tuple(trial.path for trial in having if trial.path),
         )
     return found
 

@@ -14,6 +14,9 @@ resume finds the recorded outcomes. Non-goal: the payloads (study/journal.py, ru
 | `B.N/test/program/E` | the termination program after E epochs |
 | `B.N/test/presetup/S/I`, `ready/S`, `suspended/S`, `postcleanup/S/I` | after S suspensions,
 command I |
+| `B.N/test/outside/S` | the setting of PRESETUP, in replicates |
+| `B.N/test/build/PATH/D/I`, `visits` | builds of a replicate, by directory; the start of a span; of a
+comparison `B.N/compare/...` |
 | `B.N/test/recovery/Q/I` | CLEANUP command I, due since entry Q |
 | `search/...`, `surface/...` | a search over loads (features/search/keys.py) |
 | `pool/...` | what happened in a pool (features/pool/keys.py) |
@@ -192,6 +195,10 @@ class KeysOfTest(msgspec.Struct, frozen=True):
     def presetup(self, suspensions: int) -> str:
         """Return the prefix of the keys of its PRESETUP commands."""
         return f"{self.test}/presetup/{suspensions}/"
+
+    def outside(self, suspensions: int) -> str:
+        """Return the key of the setting of its PRESETUP, where replicates outside it change that."""
+        return f"{self.test}/outside/{suspensions}"
 
     def ready(self, suspensions: int) -> str:
         """Return the key of the end of its PRESETUP."""

@@ -22,7 +22,9 @@ from benchwright.core.plan import (
     GIVE_UP_NS,
     CommandMode,
     FixedCount,
+    LevelKind,
     MetricSpec,
+    ReplicateLevel,
     StoppingRule,
     precision_rule,
 )
@@ -231,6 +233,8 @@ class CommandRequest(msgspec.Struct, frozen=True):
             hint="write --threads 4",
         ),
     ] = None
+    replicate: common.Replicate = ()
+    spread: common.Spread = None
     shell: common.Shell = None
     setup: common.Setup = None
     cleanup: common.Cleanup = None
@@ -267,7 +271,7 @@ def program_from_command(request: CommandRequest) -> Program:
     steps = reader.steps()
     if reader.found:
         raise InputError(reader.found)
-    return Program(steps)
+    return Program(steps, fixed_addresses=values.has_fixed_addresses(request.replicate))
 
 
 def stopping_rule(
@@ -350,7 +354,11 @@ class _CommandOptions(_StoppingOptions):
             self.wrong("-P", "", f"there are more than {MAX_FACTORS} factors")
         request = self.request
         metrics = self.declared(request.metrics, request.instructions)
-        tests = self._tests(self.stopping(self._precise_metrics(metrics)))
+        rule = self.stopping(self._precise_metrics(metrics))
+        replicated = self.replicate_levels(request.replicate, request.spread)
+        if replicated:
+            rule = self._replicated(rule, replicated, self._precise_metrics(metrics))
+        tests = self._tests(rule)
         body: tuple[Step, ...] = (*self._settings(metrics), *tests)
         if THREADS not in self._factors:
             body = (self._fixed_threads(threads[0] if threads else "1"), *body)
@@ -364,6 +372,18 @@ class _CommandOptions(_StoppingOptions):
         if request.keep_going:
             return body
         return (step.FastFail(None, Where("--keep-going")), *body)
+
+    def _replicated(
+        self, rule: StoppingRule, levels: Sequence[ReplicateLevel], metrics: Sequence[str]
+    ) -> StoppingRule:
+        if any(level.kind is LevelKind.PROCESS for level in levels):
+            message = "each trial is a new process already"
+            hint = "a suite starts a server again: [replicate], and presetup of its test"
+            self.wrong("--replicate", "process", message, hint)
+        found, mistake = values.replicated(rule, levels, metrics, self.value("seed") or 0)
+        if mistake:
+            self.wrong("--replicate", self.request.replicate[0], *mistake)
+        return found
 
     # -- factors and threads ---------------------------------------------------------
 

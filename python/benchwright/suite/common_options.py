@@ -8,8 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from benchwright.core.plan import CommandMode, MetricSpec
-from benchwright.core.quantity import share_within
+import msgspec
+
+from benchwright.core.plan import CommandMode, LevelKind, MetricSpec, ReplicateLevel
+from benchwright.core.quantity import parse_duration_ns, share_within
 from benchwright.core.text import plural
 from benchwright.inputs.mistakes import Where, placed
 from benchwright.inputs.option_reader import OptionReader, R, at, placer
@@ -41,6 +43,37 @@ class CommandOptionReader(OptionReader[R]):
             else:
                 specs.append(spec)
         return specs
+
+    def replicate_levels(self, words: Sequence[str], spread: str | None) -> list[ReplicateLevel]:
+        """Return the levels of `--replicate`, with the span of `--spread`."""
+        levels: list[ReplicateLevel] = []
+        span = self.parsed("--spread", spread, parse_duration_ns, SPREAD.hint)
+        for word in words:
+            level = self.parsed("--replicate", word, values.replicate_level, values.LEVEL_HINT)
+            if level is None:
+                continue
+            if any(level.kind is other.kind for other in levels):
+                self.wrong("--replicate", word, f"level {level.kind} is given twice")
+                continue
+            if level.kind is LevelKind.TIME:
+                self._check_time(word, level, spread, is_first=not levels)
+                level = msgspec.structs.replace(level, spread_ns=span)
+            levels.append(level)
+        if spread is not None and all(level.kind is not LevelKind.TIME for level in levels):
+            hint = "add --replicate time=6"
+            self.wrong("--spread", spread, "no level is visited over time", hint)
+        return levels
+
+    def _check_time(
+        self, word: str, level: ReplicateLevel, spread: str | None, *, is_first: bool
+    ) -> None:
+        if level.count is None:
+            self.wrong("--replicate", word, "time has no number of visits", "write time=6")
+        if spread is None:
+            self.wrong("--replicate", word, "time has no span", "add --spread 8h")
+        if not is_first:
+            hint = "give --replicate time=N before the others"
+            self.wrong("--replicate", word, "time is the outermost level", hint)
 
     def phase(self, option: str, text: str, mode: CommandMode, command: Template) -> Step:
         """Return the step of `--setup` or `--cleanup`, whose text is `command`."""
@@ -229,6 +262,28 @@ Names = Annotated[
         no_default="it names the commands of one run",
     ),
 ]
+REPLICATE = Option(
+    "draw a level again N times, nested in the order given: env, directory, build, process, time; "
+    "aslr=off: no random addresses",
+    "LEVEL[=N][:COMMAND]",
+    values.replicate_level,
+    hint=values.LEVEL_HINT,
+    group="what varies",
+    only_user=True,
+    no_default="it decides what the answer is about",
+)
+SPREAD = Option(
+    "span within which the visits of --replicate time=N are",
+    "8h",
+    parse_duration_ns,
+    hint="write --spread 8h",
+    group="what varies",
+    needs="replicate",
+    no_default="it decides what the answer is about",
+    rare=True,
+)
+Replicate = Annotated[tuple[str, ...], REPLICATE]
+Spread = Annotated[Text, SPREAD]
 Setup = Annotated[Text, Option("shell command before each trial", "C", only_user=True)]
 Cleanup = Annotated[
     Text, Option("shell command after each trial, even a failed one", "C", only_user=True)

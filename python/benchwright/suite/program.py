@@ -289,3 +289,5 @@ class Program(msgspec.Struct, frozen=True):
     tables: Mapping[str, Any] = {}
     """What the tables of features state, by key (`Feature.suite_tables`)."""
     baseline: Baseline | None = None
+    fixed_addresses: bool = False
+    """Whether its programs start without random addresses."""

@@ -22,9 +22,14 @@ from benchwright.core.pattern import PatternError, compile_pattern
 from benchwright.core.plan import (
     Command,
     FixedCount,
+    LevelKind,
     MetricSpec,
     OutputPolicy,
+    Replicated,
+    ReplicateLevel,
+    Replication,
     StoppingRule,
+    UntilPrecise,
     UntilPredicate,
     UntilProgram,
 )
@@ -32,7 +37,7 @@ from benchwright.core.quantity import parse_change, parse_duration_ns, parse_siz
 from benchwright.core.results import SlowRuns
 from benchwright.core.text import percent_text
 from benchwright.inputs.mistakes import Fault, Where, WrongText, mistake, raised
-from benchwright.inputs.template import Word, expanded, split_words
+from benchwright.inputs.template import Word, expanded, one_of, split_words
 
 # --------------------------------------------------------------------------------------
 # `NAME[:higher][=/json/pointer | ~regex(group)]`, for `.ap` and the command line.
@@ -547,3 +552,72 @@ def no_value(error: EvaluationError, where: Where) -> InputError:
     """Return the InputError for an expression that has no value."""
     fault = Fault(error.code, error.message, "", error.column - 1)
     return raised([fault], where, error.text)
+
+
+# -- Levels of replication -----------------------------------------------------------------
+
+NO_RANDOM_ADDRESSES = "aslr=off"
+"""In place of a level: programs start without random addresses."""
+_LEVELS = ("env", "directory", "build", "process", "time")
+_LEVEL = re.compile(r"([^=:\s]+)(?:=([^:]*))?(?::(.*))?", re.DOTALL)
+LEVEL_HINT = "write --replicate env=10, or --replicate 'build=5:make SEED={seed}'"
+MAX_REPLICATES = 10_000
+
+
+def replicate_level(text: str) -> ReplicateLevel | None:
+    """Return the level of `LEVEL[=N][:COMMAND]`, without the span of `time`; None for a choice about
+    addresses. Raises ValueError."""
+    match = _LEVEL.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not LEVEL=N")
+    word, number, command = match.groups()
+    if word == "aslr":
+        if number not in ("on", "off") or command is not None:
+            raise ValueError("aslr is on or off: random addresses, or the same in each trial")
+        return None
+    kind = LevelKind(one_of(word, _LEVELS, "level"))
+    count = None
+    if number is not None:
+        if (
+            not re.fullmatch("[0-9]{1,6}", number, re.ASCII)
+            or not 2 <= int(number) <= MAX_REPLICATES
+        ):
+            raise ValueError(
+                f"{number!r} is not a number of replicates from 2 to {MAX_REPLICATES:,}"
+            )
+        count = int(number)
+    if (kind is LevelKind.BUILD) is not bool(command and command.strip()):
+        if kind is LevelKind.BUILD:
+            raise ValueError("build has no command")
+        raise ValueError(f"{word} has no command: only build has")
+    return ReplicateLevel(kind, count, command)
+
+
+def has_fixed_addresses(words: Sequence[str]) -> bool:
+    """Return whether the words of `--replicate` ask for programs without random addresses."""
+    chosen = [word.strip() for word in words if word.strip().startswith("aslr=")]
+    return chosen[-1:] == [NO_RANDOM_ADDRESSES]
+
+
+def replicated(
+    rule: StoppingRule, levels: Sequence[ReplicateLevel], metrics: Sequence[str], seed: int
+) -> tuple[StoppingRule, tuple[str, str] | tuple[()]]:
+    """Return a test's rule with levels of replication, and what is wrong with the two together: a
+    message and a hint, or nothing."""
+    are_counted = all(level.count for level in levels)
+    if isinstance(rule, FixedCount):
+        replication = Replication(tuple(levels), seed, rule.count)
+        if not are_counted:
+            hint = "write --replicate env=10, or add --precision 2%"
+            return rule, ("a level has no number, and no precision decides it", hint)
+        return Replicated(replication, tuple(metrics)), ()
+    if not isinstance(rule, UntilPrecise):
+        hint = "give a number of trials, or a precision"
+        return rule, ("a predicate or a program does not decide about replicates", hint)
+    if rule.share is not None or rule.rare is not None or rule.mode != "plan":
+        hint = "leave out --of, --rare and --mode"
+        return rule, ("replicates are for means, by plan", hint)
+    if are_counted:
+        hint = "leave out a number, as in --replicate env, or leave out --precision"
+        return rule, ("all levels have a number: nothing is left to decide by a precision", hint)
+    return Replicated(Replication(tuple(levels), seed), rule.metrics, rule), ()

@@ -32,6 +32,7 @@ from benchwright.report.answer import (
     concerned_text,
     estimate_text,
     half_width_percent,
+    population_sentences,
     unseen_text,
     value_digits,
     visit_text,
@@ -125,6 +126,9 @@ def _sentences(tests: Sequence[TestAnswer], width: int) -> Iterator[str]:
         shown = [test for test in tests if test.state != "answered"]
     for test in shown:
         yield from wrapped(answer_sentence(test), width)
+        if test.population is not None and test.estimate is not None:
+            for sentence in population_sentences(test.population, test.estimate.unit):
+                yield from wrapped(f"{test.name}: {sentence}", width)
     left = len(tests) - len(shown)
     if shown and left:
         yield f"{plural(left, 'other test')} answered: the table has them"

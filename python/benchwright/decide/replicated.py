@@ -1,0 +1,132 @@
+"""When a test with levels of replication stops, and which replicate its next trials are of.
+
+The replicates of fixed numbers run in order, each outer one completed before the next, so that what
+is made for one is made once. Sources: decide/replication.py for numbers that the controller chooses;
+stats/nested.py for the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from benchwright.core.plan import Replicated, ReplicatePath, Replication, RunMore, StopDecision
+from benchwright.core.results import LevelSpread, Population
+from benchwright.core.text import duration_ns_text, plural, replicates_text
+from benchwright.decide.history import History, ReplicateOutcome, missing_text
+from benchwright.stats.nested import NestedEstimate, Prediction, nested_estimate
+
+
+def decide_replicated(rule: Replicated, history: History) -> RunMore | StopDecision:
+    """Return the next trials, all of one replicate, or why the test stops."""
+    replication, outcomes = rule.replication, history.outcomes
+    path = next_in_order(replication, outcomes)
+    if path is None:
+        return _ended(rule, history)
+    most_ns = None if rule.precise is None else rule.precise.max_time_ns
+    if most_ns is not None and spent_ns(outcomes) >= most_ns:
+        limit = duration_ns_text(most_ns)
+        detail = f"{_counts(rule, history)}: {limit} are used up"
+        return StopDecision("max-time", detail, answered=False)
+    assert replication.trials is not None, "the numbers are given"
+    done = sum(one.path == path and one.counts for one in outcomes)
+    return RunMore(replication.trials - done, path)
+
+
+def next_in_order(
+    replication: Replication, outcomes: Sequence[ReplicateOutcome]
+) -> ReplicatePath | None:
+    """Return the replicate of the next trial where all numbers are given; None at the end."""
+    assert replication.trials is not None
+    first = (1,) * len(replication.levels)
+    path = outcomes[-1].path if outcomes else first
+    done = sum(one.path == path and one.counts for one in outcomes)
+    return path if done < replication.trials else _following(replication, path)
+
+
+def _following(replication: Replication, path: ReplicatePath) -> ReplicatePath | None:
+    numbers = list(path)
+    for depth in reversed(range(len(numbers))):
+        count = replication.levels[depth].count
+        assert count is not None, "the numbers are given"
+        if numbers[depth] < count:
+            numbers[depth] += 1
+            return tuple(numbers)
+        numbers[depth] = 1
+    return None
+
+
+def spent_ns(outcomes: Sequence[ReplicateOutcome]) -> int:
+    """Return the time of all trials and of all replicates that were made [ns]."""
+    return sum(one.spent_ns + sum(one.made_ns) for one in outcomes)
+
+
+def _ended(rule: Replicated, history: History) -> StopDecision:
+    if not history.trials:
+        detail = f"all {history.failed} trials failed: there is nothing to estimate"
+        return StopDecision("failed", detail, answered=False)
+    if absent := [name for name in history.metrics if not history.series.get(name)]:
+        return StopDecision("missing", missing_text(absent, history), answered=False)
+    return StopDecision("count", f"{_counts(rule, history)}, as requested")
+
+
+def _counts(rule: Replicated, history: History) -> str:
+    """Return how much ran: `50 trials in 5 environments`."""
+    level = rule.replication.levels[0]
+    outer = len({one.path[0] for one in history.outcomes if one.counts})
+    trials = plural(history.epochs, "trial")
+    failed = f" ({history.failed} failed)" if history.failed else ""
+    return f"{trials}{failed} in {replicates_text(outer, level.kind)}"
+
+
+def nested_of(
+    replication: Replication,
+    values: Sequence[float],
+    paths: Sequence[ReplicatePath],
+    confidence: float,
+) -> NestedEstimate:
+    """Return the mean over the outermost level, with what its error is made of."""
+    names = [level.kind.value for level in replication.levels]
+    return nested_estimate(values, paths, confidence, names)
+
+
+def expected_trials(replication: Replication) -> int | None:
+    """Return the number of trials of the design, without warm-up trials; None if it is chosen."""
+    total = replication.trials
+    for level in replication.levels:
+        if total is None or level.count is None:
+            return None
+        total *= level.count
+    return total
+
+
+def population_of(nested: NestedEstimate, scale: float | None = None) -> Population:
+    """Return what the replicates show. `scale`: the value of which spreads are shares, by default the
+    mean; 1 for values that are logarithms, whose ends of predictions become ratios."""
+    mean = nested.mean
+    per = abs(mean.value) if scale is None else scale
+    is_log = scale is not None
+
+    def share(value: float) -> float:
+        return value / per if per else math.nan
+
+    def ends(found: Prediction) -> tuple[float, float]:
+        return (math.exp(found.low), math.exp(found.high)) if is_log else (found.low, found.high)
+
+    return Population(
+        tuple(
+            LevelSpread(
+                one.name,
+                one.replicates,
+                share(one.sdev),
+                share(math.sqrt(one.low)),
+                share(math.sqrt(one.high)),
+                one.share_of_error,
+            )
+            for one in nested.components
+        ),
+        share(mean.half_width),
+        share(mean.half_width) * math.sqrt(nested.components[0].share_of_error),
+        ends(nested.next_replicate),
+        ends(nested.next_trial),
+    )

@@ -1,0 +1,254 @@
+"""Sessions with levels of replication on the fake bench: paths, settings, warm-up, resume."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchwright.core.errors import BenchError, InputError
+from benchwright.core.plan import LevelKind, Replicated, ReplicateLevel, Replication
+from benchwright.core.replication import PADDING, starts_cold
+from benchwright.decide.history import History, ReplicateOutcome
+from benchwright.decide.replicated import decide_replicated, next_in_order
+from benchwright.findings.result import TestResult
+from benchwright.report.answer import answer_of, population_sentences
+from benchwright.run.ledger import CRASH_CAUSE, Ledger, recover
+from benchwright.run.performer import Performer
+from benchwright.run.replicates import visit_ns
+from benchwright.run.session import Session
+from benchwright.study.journal import Study
+from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.program import Program
+from benchwright.suite.values import replicate_level
+from benchwright.trial.bench import BatchResult
+from benchwright.trial.fake import FakeBench
+from benchwright.trial.protocol import ExecEnvironment, RunRequest
+from session_infos import suite_info
+
+ENV, BUILD = ReplicateLevel(LevelKind.ENV, 3), ReplicateLevel(LevelKind.BUILD, 2, "make {seed}")
+
+
+def in_order(replication: Replication) -> list[tuple[int, ...]]:
+    outcomes: list[ReplicateOutcome] = []
+    while (path := next_in_order(replication, outcomes)) is not None:
+        outcomes.append(ReplicateOutcome(path, {"elapsed": 1.0}, 5))
+    return [one.path for one in outcomes]
+
+
+def test_outer_replicates_are_completed_one_after_the_other() -> None:
+    paths = in_order(Replication((ENV, BUILD), 1, trials=2))
+    each = [(outer, inner) for outer in (1, 2, 3) for inner in (1, 2)]
+    assert paths == [path for path in each for _ in range(2)]
+
+
+def test_a_batch_has_what_its_replicate_lacks() -> None:
+    rule = Replicated(Replication((ENV,), 1, trials=4))
+    some = (ReplicateOutcome((1,), {"elapsed": 1.0}, 5, (), False), ReplicateOutcome((1,), None, 5))
+    more = decide_replicated(rule, History(trials=0, failed=1, outcomes=some))
+    assert (more.epochs, more.path) == (3, (1,))  # type: ignore[union-attr]
+
+
+def test_only_what_is_new_starts_cold() -> None:
+    design = Replication((BUILD, ENV), 1)
+    assert starts_cold(design, (), (1, 1))
+    assert not starts_cold(design, (1, 1), (1, 2))
+    assert starts_cold(design, (1, 2), (2, 1))
+
+
+def test_visits_are_within_their_parts_of_the_span() -> None:
+    level = ReplicateLevel(LevelKind.TIME, 5, spread_ns=1000)
+    times = [visit_ns(Replication((level,), 3), level, (number,)) for number in range(1, 6)]
+    assert times[0] == 0
+    assert all(250 * at <= time <= 250 * (at + 1) for at, time in enumerate(times[1:]))
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("boot=3", "is not a level"),
+        ("env=1", "not a number of replicates"),
+        ("build=3", "build has no command"),
+        ("env=3:make", "env has no command"),
+        ("aslr=maybe", "aslr is on or off"),
+        ("env", "a level has no number"),
+        ("time=3", "time has no span"),
+        ("process=3", "each trial is a new process already"),
+    ],
+)
+def test_a_wrong_level_is_reported_at_its_option(word: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        program_from_command(CommandRequest(("true",), replicate=(word,)))
+    assert [one.file for one in caught.value.diagnostics] == ["--replicate"]
+    assert message in caught.value.diagnostics[0].message
+
+
+def test_a_level_is_read_from_its_text() -> None:
+    assert replicate_level("build=5:make SEED={seed}:x") == ReplicateLevel(
+        LevelKind.BUILD, 5, "make SEED={seed}:x"
+    )
+    assert replicate_level("aslr=off") is None
+
+
+# -- sessions on the fake bench ------------------------------------------------------------
+
+
+class Silent:
+    """A progress listener that ignores everything."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+class Breaking(FakeBench):
+    """A bench that breaks at its n-th request."""
+
+    def __init__(self, breaks_at: int = 10**6) -> None:
+        super().__init__(slower_with_padding)
+        self._left = breaks_at
+
+    def run(
+        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
+    ) -> BatchResult:
+        self._left -= 1
+        if self._left < 0:
+            raise BenchError("launcher-gone", "killed")
+        return super().run(request, abandoned=abandoned)
+
+
+def slower_with_padding(request: RunRequest, epoch: int, _thread: int) -> float:
+    padding = len(dict(request.environment).get(PADDING, ""))
+    return 1.0 + padding / 10_000 + epoch % 2 / 1000
+
+
+def run(place: Path, bench: FakeBench, program: Program, *, again: bool = False) -> Session:
+    with contextlib.closing(Study.create_or_open(place / "study")) as study:
+        cut = ()
+        if again:
+            number = study.sessions()[-1].number
+            cut = recover(study, number, f"{CRASH_CAUSE}: test").cut
+        else:
+            number = study.begin_session(suite_info(""))
+        ledger = Ledger(study, number)
+        around = ExecEnvironment(str(place / "work"), ())
+        performer = Performer(bench, around, study.path, number)
+        session = Session(program, ledger, performer, Silent(), cut)  # type: ignore[arg-type]
+        session.run({}, {})
+        return session
+
+
+def replicated(*levels: str, **options: str) -> Program:
+    options = {"runs": "4", "seed": "5"} | options
+    return program_from_command(CommandRequest(("work", "{seed}"), replicate=levels, **options))  # type: ignore[arg-type]
+
+
+def trials_of(session: Session) -> list[tuple[tuple[int, ...], int, bool]]:
+    (test,) = session.tests
+    return [(trial.path, trial.epoch, trial.warmup) for trial in test.trials]
+
+
+def test_each_environment_has_its_own_batch(tmp_path: Path) -> None:
+    bench = Breaking()
+    session = run(tmp_path, bench, replicated("env=3"))
+    paddings = [len(dict(request.environment)[PADDING]) for request in bench.requests]
+    assert len(set(paddings)) == 3
+    assert [request.epochs for request in bench.requests] == [4, 4, 4]
+    assert [path for path, _, _ in trials_of(session)] == [(n,) for n in (1, 2, 3) for _ in "1234"]
+
+
+def test_the_interval_is_about_environments(tmp_path: Path) -> None:
+    session = run(tmp_path, Breaking(), replicated("env=5"))
+    (test,) = session.tests
+    result = TestResult(test.name, whole_trials=tuple(test.trials), rule=test.rule, stop=test.stop)
+    (row,) = answer_of([result]).tests
+    assert row.estimate is not None
+    assert row.population is not None
+    env, trial = row.population.levels
+    assert (env.level, env.replicates, trial.replicates) == ("env", 5, 20)
+    assert env.spread > 20 * trial.spread
+    assert env.share_of_error > 0.99
+    first, second = population_sentences(row.population, "s")
+    assert first.endswith(": more trials of one environment cannot help")
+    assert second.startswith("the next environment will show ")
+
+
+@pytest.mark.parametrize("breaks_at", range(6))
+def test_a_session_that_broke_continues_the_same_design(tmp_path: Path, breaks_at: int) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "whole" / "work").mkdir(parents=True)
+    program = replicated("directory=2", "env=2", warmup="1")
+    whole = run(tmp_path / "whole", Breaking(), program)
+    with contextlib.suppress(BenchError):
+        run(tmp_path, Breaking(breaks_at), program)
+    resumed = run(tmp_path, Breaking(), program, again=True)
+    assert trials_of(resumed) == trials_of(whole)
+    assert not (tmp_path / "study" / "replicates").exists()
+
+
+def test_warm_up_trials_are_where_files_are_new(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    session = run(tmp_path, Breaking(), replicated("directory=2", "env=2", warmup="1"))
+    warm = [path for path, _, warmup in trials_of(session) if warmup]
+    assert warm == [(1, 1), (2, 1)]
+    counted = [path for path, _, warmup in trials_of(session) if not warmup]
+    assert [counted.count(path) for path in ((1, 1), (1, 2), (2, 1), (2, 2))] == [4, 4, 4, 4]
+
+
+def test_a_directory_is_a_copy_of_seeded_length(tmp_path: Path) -> None:
+    (tmp_path / "work" / "deep").mkdir(parents=True)
+    (tmp_path / "work" / "deep" / "file").write_text("x")
+    (tmp_path / "work" / "link").symlink_to("deep/file")
+    found: list[list[str]] = []
+
+    def look(request: RunRequest, _epoch: int, _thread: int) -> float:
+        found.append(sorted(path.name for path in Path(request.directory).rglob("*")))
+        return 1.0
+
+    bench = FakeBench(look)
+    run(tmp_path, bench, replicated("directory=3"))
+    places = {request.directory for request in bench.requests}
+    assert len({len(place) for place in places}) == 3
+    assert all(str(tmp_path / "study") in place for place in places)
+    assert {tuple(names) for names in found} == {("deep", "file", "link")}
+    assert not (tmp_path / "study" / "replicates").exists()
+
+
+def test_builds_run_in_a_copy_with_their_seeds(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    bench = Breaking()
+    run(tmp_path, bench, replicated("build=3:make SEED={seed}", "env=2"))
+    builds = [request for request in bench.requests if request.commands[0].mode == "PRESETUP"]
+    texts = [request.commands[0].argv[2] for request in builds]
+    assert len(set(texts)) == 3
+    (place,) = {request.directory for request in bench.requests}
+    assert place != str(tmp_path / "work")
+    seeds = [text.removeprefix("make SEED=") for text in texts]
+    works = [
+        request.commands[0].argv[1]
+        for request in bench.requests
+        if request.commands[0].mode == "EXEC"
+    ]
+    assert works == [seed for seed in seeds for _ in range(2)]
+
+
+def test_a_failed_build_ends_the_session(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    bench = FakeBench(
+        slower_with_padding, status=lambda request, _: request.commands[0].mode == "PRESETUP"
+    )
+    session = run(tmp_path, bench, replicated("build=3:make SEED={seed}"))
+    assert trials_of(session) == []
+    assert not (tmp_path / "study" / "replicates").exists()
+
+
+def test_a_directory_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "file").write_text("x" * 100)
+    monkeypatch.setattr("benchwright.run.replicates.COPY_LIMIT_BYTES", 99)
+    with pytest.raises(BenchError) as caught:
+        run(tmp_path, Breaking(), replicated("directory=3"))
+    assert caught.value.code == "replicate-too-large"
