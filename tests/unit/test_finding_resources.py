@@ -26,7 +26,7 @@ from benchwright.findings.codes import MACHINE_FINDING_CODES, stated_text
 from benchwright.findings.examine import Questions, compute_findings
 from benchwright.findings.limit import StatedCapacity, bytes_per_s
 from benchwright.findings.result import TestResult
-from benchwright.findings.sanity import Claims, from_cache, grain_of, with_sample
+from benchwright.findings.sanity import Claims, from_cache, grain_of, removed_work, with_sample
 from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
 
 BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
@@ -592,6 +592,34 @@ def test_a_rate_is_read(text: str, rate: float) -> None:
 def test_what_is_no_rate(text: str) -> None:
     with pytest.raises(ValueError, match="is not a rate"):
         bytes_per_s(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "value"),
+    [
+        ("elapsed", "s", 2.6e-10),
+        ("step_ns", "", 8e-7),
+        ("sum", "ns/op", 0.25),
+        ("sum", "us/op", 1e-4),
+    ],
+)
+def test_less_than_two_cycles_are_no_work(name: str, unit: str, value: float) -> None:
+    assert removed_work(name, unit, [value, 1.01 * value, 0.99 * value]) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "value"),
+    [
+        ("elapsed", "s", 1.1e-9),
+        ("pause", "ns", 0.0),
+        ("pause", "ns", -1.0),
+        ("share", "", 0.25),
+        ("rate", "1/s", 0.1),
+        ("size_gb", "", 0.1),
+    ],
+)
+def test_other_small_values_are_not_removed_work(name: str, unit: str, value: float) -> None:
+    assert removed_work(name, unit, [value, value, value]) is None
 
 
 def started(elapsed: float) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.errors import InputError
 from benchwright.features.history.foreign_runs import imported_runs
+from benchwright.findings.examine import compute_findings
 from benchwright.findings.result import TestResult
 from benchwright.results.inputs import read_history, read_inputs
 
@@ -281,3 +282,9 @@ def test_a_last_line_that_is_cut_is_named(end: str, *, is_read: bool, tmp_path: 
         assert not tests[0].session_findings
     else:
         assert not_read(tests) == ["2: BenchmarkB, whose line is cut"]
+
+
+def test_a_loop_whose_work_was_removed_has_a_finding(tmp_path: Path) -> None:
+    text = "".join(f"BenchmarkSum-2 \t1000000000\t 0.25{n} ns/op\n" for n in range(5))
+    [test] = read_inputs([written(tmp_path, f"goos: linux\n{text}")])
+    assert "work-removed" in [finding.code for finding in compute_findings(test)]

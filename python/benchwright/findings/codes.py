@@ -315,6 +315,12 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
             "of a clock",
         },
     ),
+    "work-removed": Code(
+        Severity.WARNING,
+        "Use the result of the work where the compiler cannot see that nobody does (print it, a "
+        "volatile variable, the benchmark library's black box), and look at the machine code.",
+        says="{metric} {value}: less than {cycles:#cycle} of a CPU's clock; the compiler may have removed the work",
+    ),
     "not-watched": Code(
         Severity.NOTE,
         "What limited these trials is unknown. If they are shorter than half a second, repeat "

@@ -53,6 +53,7 @@ _OF_THE_FIGURE = frozenset(
         "errors-in-kernel-log",
         "environment-changed-between-trials",
         "exceeds-known-limit",
+        "work-removed",
         "work-too-short-for-the-clock",
         "answered-from-cache",
     )

@@ -37,7 +37,14 @@ from benchwright.findings.limiter_cpu import cpu_steal, steal_statement, stolen
 from benchwright.findings.limiter_io import limit_kills, uses_disk
 from benchwright.findings.programs import is_generator, is_server
 from benchwright.findings.result import TestResult
-from benchwright.findings.sanity import Claims, ReportedMetric, coarse_times, grain_of, mostly_start
+from benchwright.findings.sanity import (
+    Claims,
+    ReportedMetric,
+    coarse_times,
+    grain_of,
+    mostly_start,
+    removed_work,
+)
 from benchwright.stats.aggregate import MetricColumn, MetricRules
 
 # --------------------------------------------------------------------------------------
@@ -566,6 +573,11 @@ def _too_short(
         elapsed = found["elapsed"].values if "elapsed" in found else ()
         if coarse := coarse_times(elapsed, clock_s):
             yield make_finding("work-too-short-for-the-clock", name, coarse)
+    for metric in book.shown(found):
+        row = book.row(metric)
+        removed = None if row.computed else removed_work(metric, row.unit, found[metric].values)
+        if removed is not None:
+            yield make_finding("work-removed", name, removed)
     declared = [metric for metric in book.declared if metric in found]
     if "elapsed" in found and not declared:
         start = mostly_start(trials, found["elapsed"].values)

@@ -82,6 +82,19 @@ def grain_of(name: str, unit: str, values: Sequence[float]) -> FindingFigures | 
     )
 
 
+def removed_work(name: str, unit: str, values: Sequence[float]) -> FindingFigures | None:
+    """Return that a time is shorter than any work takes; None if it is not. A metric without a unit may
+    name it: `step_ns`."""
+    named = (unit or name.rpartition("_")[2]).removesuffix("/op")
+    scale = {"ns": 1e-9, **_TIMES}.get(named, 0.0)
+    if not scale or not values or min(values) < 0:
+        return None
+    middle_s = sorted(values)[len(values) // 2] * scale
+    if not 0 < middle_s < t.LEAST_WORK_S:
+        return None
+    return states(metric=name, value=Figure(middle_s, "s"), cycles=t.LEAST_WORK_CYCLES)
+
+
 def kind_of(name: str, unit: str) -> str:
     """Return `time`, `rate` or an empty text."""
     if unit in _TIMES:

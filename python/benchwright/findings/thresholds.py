@@ -201,6 +201,11 @@ START_SHARE = 0.05
 """Share of a trial that its start may take: 1 ms of 20 ms."""
 START_S = 0.001
 """Starting a process: execve to exit of /bin/true takes 0.5 to 1.5 ms [s]."""
+LEAST_WORK_CYCLES = 2
+"""Cycles of the clock: an operation that takes less is a loop whose work the compiler removed, or a
+single instruction; an addition whose result is kept, in a loop, takes one cycle or more."""
+LEAST_WORK_S = LEAST_WORK_CYCLES / 5e9
+"""Their time at 5 GHz [s]."""
 GRAIN = 0.05
 """Step of the values as a share of their size: from here on the clock's resolution matters."""
 LONGEST_TICK_S = 0.02
