@@ -14,7 +14,8 @@ from benchwright.core.replication import PADDING, starts_cold
 from benchwright.decide.history import History, ReplicateOutcome
 from benchwright.decide.replicated import decide_replicated, next_in_order
 from benchwright.findings.result import TestResult
-from benchwright.report.answer import answer_of, population_sentences
+from benchwright.report.answer import answer_of
+from benchwright.report.replicates import population_sentences
 from benchwright.run.ledger import CRASH_CAUSE, Ledger, recover
 from benchwright.run.performer import Performer
 from benchwright.run.replicates import visit_ns

@@ -13,13 +13,14 @@ from benchwright.core.machine import MachineCapture
 from benchwright.core.plan import (
     FixedCount,
     Replicated,
+    Replication,
     StopDecision,
     StoppingRule,
     TestPlan,
     UntilPrecise,
     UntilPredicate,
 )
-from benchwright.core.results import Estimate, SlowRuns
+from benchwright.core.results import Estimate, Population, SlowRuns
 from benchwright.core.text import duration_ns_text, percent_text, plural
 
 # -- The question and the answer of a comparison ---------------------------------------
@@ -136,6 +137,9 @@ class ComparisonRule(msgspec.Struct, frozen=True):
     """The baseline, if it was measured at another time: only candidates run."""
     rare: SlowRuns | None = None
     """Slow runs without which no candidate is equivalent and no gate passes."""
+    replication: Replication | None = None
+    """Levels of replication: all its blocks run, then there is one look, at the population of the
+    outermost level."""
 
     @property
     def error(self) -> float:
@@ -253,6 +257,8 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """The test that both arms ran, where a comparison is of several tests."""
     unit: str = ""
     """The metric's unit in that test."""
+    population: Population | None = None
+    """What replicates show, with levels of replication; spreads are those of log ratios."""
 
     @property
     def is_partly_zero(self) -> bool:
@@ -375,6 +381,12 @@ def describe_comparison(rule: ComparisonRule) -> str:
     """Return a description of how a comparison runs and what ends it."""
     names = ", ".join(metric.name for metric in rule.metrics if metric.judged)
     limit = "" if rule.max_time_ns is None else f", at most {duration_ns_text(rule.max_time_ns)}"
+    if rule.replication is not None:
+        from benchwright.core.replication import describe_replication
+
+        text = describe_replication(rule.replication, "block")
+        again = " of a command compared with itself" if rule.exactly is not None else ""
+        return f"{text} ({rule.design}){again}{limit}"
     if rule.exactly is not None:
         return f"{rule.exactly} {rule.design} of a command compared with itself{limit}"
     if not rule.paired and rule.stored is None:
@@ -393,9 +405,9 @@ def describe_rule(rule: StoppingRule) -> str:
         return plural(rule.count, "trial")
     if isinstance(rule, Replicated):
         # Few sessions replicate anything.
-        from benchwright.core.replication import describe_replicated
+        from benchwright.core.replication import describe_replication
 
-        return describe_replicated(rule)
+        return describe_replication(rule.replication)
     if isinstance(rule, UntilPrecise):
         return _describe_precise(rule)
     words = f"{rule.minimum} trials, then {rule.increment} more at a time until "

@@ -13,7 +13,6 @@ from __future__ import annotations
 from benchwright.core.plan import (
     AS_PLANNED,
     LevelKind,
-    Replicated,
     ReplicateLevel,
     ReplicatePath,
     Replication,
@@ -28,7 +27,7 @@ __all__ = [
     "ReplicatePath",
     "Replication",
     "TrialSetting",
-    "describe_replicated",
+    "describe_replication",
     "directory_name",
     "levels_text",
     "seed_of",
@@ -49,11 +48,12 @@ def levels_text(replication: Replication) -> str:
     return ", ".join(words)
 
 
-def describe_replicated(rule: Replicated) -> str:
-    """Return the rule in words: `5 environments, 10 trials in each`."""
-    trials = rule.replication.trials
-    words = levels_text(rule.replication)
-    return words if trials is None else f"{words}, {plural(trials, 'trial')} in each"
+def describe_replication(replication: Replication, unit: str = "trial") -> str:
+    """Return the design in words: `5 environments, 10 trials in each`."""
+    words = levels_text(replication)
+    if replication.trials is None:
+        return words
+    return f"{words}, {plural(replication.trials, unit)} in each"
 
 
 def starts_cold(replication: Replication, before: ReplicatePath, path: ReplicatePath) -> bool:

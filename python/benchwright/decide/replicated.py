@@ -100,23 +100,23 @@ def expected_trials(replication: Replication) -> int | None:
     return total
 
 
-def population_of(nested: NestedEstimate, scale: float | None = None) -> Population:
-    """Return what the replicates show. `scale`: the value of which spreads are shares, by default the
-    mean; 1 for values that are logarithms, whose ends of predictions become ratios."""
+def population_of(nested: NestedEstimate, *, is_ratio: bool = False) -> Population:
+    """Return what the replicates show. `is_ratio`: whether the values are logarithms of ratios of
+    blocks; then the ends of predictions are ratios."""
     mean = nested.mean
-    per = abs(mean.value) if scale is None else scale
-    is_log = scale is not None
+    per = 1.0 if is_ratio else abs(mean.value)
+    innermost = "block" if is_ratio else "trial"
 
     def share(value: float) -> float:
         return value / per if per else math.nan
 
     def ends(found: Prediction) -> tuple[float, float]:
-        return (math.exp(found.low), math.exp(found.high)) if is_log else (found.low, found.high)
+        return (math.exp(found.low), math.exp(found.high)) if is_ratio else (found.low, found.high)
 
     return Population(
         tuple(
             LevelSpread(
-                one.name,
+                innermost if one is nested.components[-1] else one.name,
                 one.replicates,
                 share(one.sdev),
                 share(math.sqrt(one.low)),

@@ -31,7 +31,6 @@ from benchwright.core.results import (
     Alternative,
     Estimate,
     Finding,
-    LevelSpread,
     Population,
     Severity,
     SlowRuns,
@@ -39,11 +38,8 @@ from benchwright.core.results import (
 from benchwright.core.text import (
     duration_ns_text,
     duration_text,
-    list_text,
-    noun_of,
     percent_text,
     plural,
-    plural_of,
     quantity_text,
     replicates_text,
     some_text,
@@ -900,43 +896,6 @@ def _exceeds(estimate: Estimate, target: float) -> bool:
     unknown."""
     percent = half_width_percent(estimate)
     return not math.isfinite(percent) or float(f"{percent:.2g}") > 100 * target
-
-
-def population_sentences(population: Population, unit: str) -> list[str]:
-    """Return what replicates show: by how much they differ, what more trials could reach, and what the
-    next replicate will show. `unit`: of the mean; `ratio` for a ratio."""
-    outer = population.levels[0].level
-    spreads = []
-    for at, level in enumerate(population.levels):
-        what = plural_of(level.level)
-        if at:
-            what += f" of one {noun_of(population.levels[at - 1].level)}"
-        spreads.append(f"{what} by {_spread_text(level, ends=not at)}")
-    sentences = [f"{spreads[0].replace(' by ', ' differ by ', 1)}, {list_text(spreads[1:])}"]
-    now, least = population.half_width, population.least_half_width
-    if math.isfinite(now) and math.isfinite(least):
-        inner = plural_of(population.levels[-1].level)
-        half, reached = percent_text(now, 2), percent_text(min(least, now), 2)
-        if half == reached:
-            sentences[0] += f": more {inner} of one {noun_of(outer)} cannot help"
-        else:
-            sentences[0] += (
-                f": more {inner} of each {noun_of(outer)} narrow ± {half} to ± {reached} at best"
-            )
-    low, high = population.next_replicate
-    if math.isfinite(low) and math.isfinite(high):
-        ends = f"{quantity_text(low, unit, 3)} to {quantity_text(high, unit, 3)}"
-        sentences.append(f"the next {noun_of(outer)} will show {ends}")
-    return sentences
-
-
-def _spread_text(level: LevelSpread, *, ends: bool) -> str:
-    if not math.isfinite(level.spread):
-        return "an unknown amount (one in each)"
-    text = percent_text(level.spread, 2)
-    if not ends or not math.isfinite(level.high):
-        return text
-    return f"{text} ({percent_text(level.low, 2)} to {percent_text(level.high, 2)})"
 
 
 def unseen_text(tests: Sequence[TestAnswer]) -> str:

@@ -27,7 +27,7 @@ from benchwright.core.comparison import (
     NullResult,
     Verdict,
 )
-from benchwright.core.results import Estimate
+from benchwright.core.results import Estimate, Population
 from benchwright.core.text import number_text, p_text, percent_text, plural
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
@@ -313,6 +313,8 @@ class VerdictEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Slow runs rarer than this share may have been missed in an arm, with a probability of 5 %."""
     test: str | UnsetType = UNSET
     """The test that both arms ran, where stored results of several tests are compared."""
+    population: Population | UnsetType = UNSET
+    """What replicates show; absent without levels of replication. Spreads are of log ratios."""
 
 
 class GateEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -416,6 +418,7 @@ def _verdict_entry(v: MetricVerdict, comparison: ComparisonResult) -> VerdictEnt
         ratio=entry(RatioEntry, v.ratio),
         n=ArmCounts(v.n_baseline, v.n_candidate),
         test=v.test or UNSET,
+        population=v.population or UNSET,
     )
 
 

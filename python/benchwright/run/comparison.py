@@ -21,7 +21,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.observation import Trial, TrialEnding
-from benchwright.core.plan import StopDecision
+from benchwright.core.plan import AS_PLANNED, StopDecision, TrialSetting
 from benchwright.decide.compare.conclusion import (
     RELABELLINGS,
     comparison_progress,
@@ -29,8 +29,9 @@ from benchwright.decide.compare.conclusion import (
     false_positives,
     noise_floors,
 )
-from benchwright.decide.compare.decision import block_order, decide_comparison
+from benchwright.decide.compare.decision import NextBlock, block_order, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder
+from benchwright.decide.history import ReplicateOutcome
 from benchwright.findings.comparison import hold_doubtful
 from benchwright.findings.examine import codes_of_failures
 from benchwright.run.findings import findings_of_comparison, findings_of_test
@@ -54,6 +55,19 @@ def start_comparison(
         RunningTest(keys.next("test"), plan.name, plan.stopping, ledger, performer)
         for plan in request.plans
     ]
+    replication = request.rule.replication
+    if replication is not None:
+        # Few comparisons replicate anything.
+        from benchwright.run.replicates import Replicates
+
+        def restart() -> None:
+            for test in tests:
+                test.restart()
+
+        name = " and ".join(request.names)
+        shared = Replicates(key, name, replication, ledger, performer, restart)
+        for test in tests:
+            test.replicates = shared
     return RunningComparison(key, request, tests, ledger, performer)
 
 
@@ -89,6 +103,8 @@ class RunningComparison:
         self._builder = ComparisonBuilder(request.rule)
         self._book = MetricRules(request.plans[0].metrics)
         self._blocks: list[list[list[dict[str, float] | None]]] = []
+        self._replicates: list[ReplicateOutcome] = []
+        """Of the blocks, with levels of replication."""
 
     @property
     def rule(self) -> ComparisonRule:
@@ -148,30 +164,43 @@ class RunningComparison:
             if isinstance(decision, StopDecision):
                 self._conclude(decision)
                 return
-            self._run_block(decision.order, block_ended)
+            self._run_block(decision, block_ended)
             block_ended(self)
 
     def _run_block(
-        self, order: Sequence[int], block_ended: Callable[[RunningComparison], None]
+        self, decision: NextBlock, block_ended: Callable[[RunningComparison], None]
     ) -> None:
         stored = self.rule.arms - len(self.tests)
         trials: list[list[Trial]] = [[] for _ in range(self.rule.arms)]
         is_between_blocks = True
-        for place in order:
+        setting = TrialSetting(decision.path) if decision.path else AS_PLANNED
+        for place in decision.order:
             test, plan = self.tests[place - stored], self.request.plans[place - stored]
             before = len(test.trials)
             if is_between_blocks and not test.has_recorded(before + 1):
                 self._performer.viewer.give_turn()
             is_between_blocks = self.rule.design is ComparisonDesign.SEQUENCE
             while len(test.trials) == before:
-                test.run(plan, before + 1, 1)
+                test.run(plan, before + 1, 1, setting)
             trials[place].append(test.trials[-1])
             if self.rule.design is ComparisonDesign.SEQUENCE:
                 block_ended(self)
         block = [[self._values(trial) for trial in arm] for arm in trials]
         self._blocks.append(block)
         spent = sum(trial.duration_ns for arm in trials for trial in arm)
-        self._builder.add(block, spent)
+        replicate = None
+        if decision.path:
+            every = [trial for arm in trials for trial in arm]
+            made = [trial.made_ns for trial in every if trial.made_ns]
+            replicate = ReplicateOutcome(
+                decision.path,
+                None,
+                spent,
+                tuple(map(sum, zip(*made, strict=True))),
+                not any(trial.warmup for trial in every),
+            )
+            self._replicates.append(replicate)
+        self._builder.add(block, spent, replicate)
 
     def _values(self, trial: Trial) -> dict[str, float] | None:
         if trial.ending is not TrialEnding.OK:
@@ -213,8 +242,18 @@ class RunningComparison:
             boot_id=info.boot_id,
             blocks=result.blocks,
             floors=noise_floors(result),
-            false_positives=false_positives(self.rule, self._blocks[self.rule.warmup :]),
+            false_positives=self._false_positives(),
             relabellings=RELABELLINGS,
             biased=any(v.verdict in different for v in result.verdicts),
             session=self._ledger.session,
+        )
+
+    def _false_positives(self) -> float:
+        """Return the share of relabellings of the blocks that count which are called different."""
+        if not self._replicates:
+            return false_positives(self.rule, self._blocks[self.rule.warmup :])
+        pairs = zip(self._blocks, self._replicates, strict=True)
+        counted = [(block, one) for block, one in pairs if one.counts]
+        return false_positives(
+            self.rule, [block for block, _ in counted], [one for _, one in counted]
         )

@@ -21,7 +21,16 @@ from benchwright.core.comparison import (
     StoredArm,
 )
 from benchwright.core.errors import Diagnostic, InputError, suggestion
-from benchwright.core.plan import SUCCESS, CommandMode, FixedCount, MetricSpec
+from benchwright.core.plan import (
+    SUCCESS,
+    CommandMode,
+    FixedCount,
+    LevelKind,
+    MetricSpec,
+    Replicated,
+    Replication,
+    StoppingRule,
+)
 from benchwright.core.quantity import (
     MOST_CHANGE,
     parse_confidence,
@@ -57,6 +66,8 @@ MAXIMUM = 200
 SEQUENCE = 30
 """Trials of each arm of a sequence, which has no looks before its end."""
 NULL_BLOCKS = 40
+BLOCKS_IN_REPLICATE = 2
+"""Blocks in one innermost replicate: the fewest that show by how much they differ."""
 DESIGNS = tuple(str(d) for d in ComparisonDesign if d is not ComparisonDesign.STORED)
 
 
@@ -234,6 +245,10 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             rare=True,
         ),
     ] = None
+    replicate: Annotated[
+        tuple[str, ...], common.REPLICATE._replace(group="the design", key=True)
+    ] = ()
+    spread: Annotated[Text, common.SPREAD._replace(group="the design", key=True)] = None
     names: common.Names = ()
     shell: common.Shell = None
     threads: Annotated[
@@ -340,10 +355,17 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
         design = self.value("design") or "blocks"
         mode = self.value("mode") or "watch"
         gates = self._gates(specs)
-        planned = mode == "plan" or request.stored is not None
+        replication = self._replication(design)
+        planned = mode == "plan" or request.stored is not None or replication is not None
         minimum, maximum = self._blocks(design, PILOT if planned else MINIMUM)
         if planned:
             minimum = max(minimum, min(MINIMUM, maximum))
+        if replication is not None:
+            # All blocks of the design run, then there is one look.
+            maximum = replication.trials or 1
+            for level in replication.levels:
+                maximum *= level.count or 1
+            minimum = min(MINIMUM, maximum)
         if design == "sequence" and request.max_time is not None:
             message = "a sequence has a fixed number of trials"
             hint = "give --max-blocks N, or another --design"
@@ -361,8 +383,34 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
             accepted=self._accepted(),
             exactly=maximum if request.is_null else None,
             stored=request.stored,
+            replication=replication,
             **self.fields(),
         )
+
+    def _replication(self, design: str) -> Replication | None:
+        """Return the levels of --replicate, and the blocks in one innermost replicate: two, which
+        show how much they differ, or as many as --max-blocks allows."""
+        request = self.request
+        levels = self.replicate_levels(request.replicate, request.spread)
+        if not levels:
+            return None
+        word = request.replicate[0]
+        if not ComparisonDesign(design).paired or request.stored is not None:
+            message = "the arms of a block share a replicate"
+            hint = "give --design blocks, abba or round-robin, and no stored baseline"
+            self.wrong("--replicate", word, message, hint)
+        if request.mode == "watch":
+            message = "with --replicate there is one look, after all blocks"
+            self.wrong("--mode", request.mode, message, "leave out --mode")
+        replicates = 1
+        for level in levels:
+            if level.count is None:
+                hint = f"write --replicate {level.kind}=10"
+                self.wrong("--replicate", word, f"{level.kind} has no number", hint)
+            replicates *= level.count or 1
+        most = self.value("max_blocks")
+        blocks = BLOCKS_IN_REPLICATE if most is None else max(most // replicates, 1)
+        return Replication(tuple(levels), self.value("seed", 0), blocks)
 
     def _blocks(self, design: str, first: int) -> tuple[int, int]:
         """Return the minimum and maximum number of blocks; `first` is the default minimum."""
@@ -403,6 +451,13 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
     def _accepted(self) -> tuple[str, ...]:
         """Return the codes of findings that do not make gates undecided."""
         return tuple(dict.fromkeys(self.values("accept")))
+
+
+def limit_of_arm(rule: ComparisonRule) -> StoppingRule:
+    """Return the rule of an arm's test, which the comparison stops."""
+    if rule.replication is not None:
+        return Replicated(rule.replication, rule.judged)
+    return FixedCount((rule.warmup + rule.maximum) * rule.design.trials_per_block)
 
 
 def revision_names(checkouts: Sequence[Checkout]) -> tuple[str, ...]:
@@ -450,7 +505,7 @@ def program_from_comparison(request: ComparisonRequest) -> Program:
     steps = reader.steps()
     if reader.found:
         raise InputError(reader.found)
-    return Program(steps)
+    return Program(steps, fixed_addresses=values.has_fixed_addresses(request.replicate))
 
 
 class _ComparisonOptions(ComparisonRuleOptions):
@@ -472,6 +527,10 @@ class _ComparisonOptions(ComparisonRuleOptions):
             self._arm(name, command, directory, body, rule)
             for name, command, directory in zip(names, commands, directories, strict=True)
         )
+        if any(word.startswith(LevelKind.PROCESS) for word in request.replicate):
+            message = "each trial is a new process already"
+            hint = "a suite starts a server again: [[compare]] with presetup"
+            self.wrong("--replicate", "process", message, hint)
         where = Where("--")
         token = request.token or "comparison"
         return (*settings, step.Compare(arms, rule, token, where, request.null))
@@ -537,7 +596,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         before, after = body
         line = fixed(command, where)
         phase = self.exec_phase(command, line, "--", self.request.shell)
-        limit = FixedCount((rule.warmup + rule.maximum) * rule.design.trials_per_block)
+        limit = limit_of_arm(rule)
         heading = fixed(name, Where("--name", text=name))
         return step.Test(heading, limit, (*before, phase, *after), where, directory)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from benchwright.core.comparison import ComparisonRule
-from benchwright.core.plan import CommandMode, FixedCount, MetricSpec, StoppingRule
+from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
 from benchwright.inputs.mistakes import (
     SourceFile,
     SourceReader,
@@ -35,6 +35,7 @@ from benchwright.suite import program as step
 from benchwright.suite import toml_sections as sections
 from benchwright.suite import values
 from benchwright.suite.check import unused_defines
+from benchwright.suite.comparison import limit_of_arm
 from benchwright.suite.program import Baseline, Program, Step
 from benchwright.suite.toml_sections import missing_tables, suite_tables
 
@@ -337,7 +338,7 @@ class _Suite:
         if "exec" not in arm:
             message = "this arm has no exec: it would measure nothing"
             arm.wrong(arm.where, "suite-no-exec", message, 'add exec = "COMMAND"')
-        limit = FixedCount((rule.warmup + rule.maximum) * rule.design.trials_per_block)
+        limit = limit_of_arm(rule)
         body = (*around, *self._commands(arm, "exec"))
         return step.Test(self._heading(arm), limit, body, arm.where)
 

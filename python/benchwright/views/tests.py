@@ -32,7 +32,6 @@ from benchwright.report.answer import (
     concerned_text,
     estimate_text,
     half_width_percent,
-    population_sentences,
     unseen_text,
     value_digits,
     visit_text,
@@ -127,6 +126,9 @@ def _sentences(tests: Sequence[TestAnswer], width: int) -> Iterator[str]:
     for test in shown:
         yield from wrapped(answer_sentence(test), width)
         if test.population is not None and test.estimate is not None:
+            # Few sessions replicate anything.
+            from benchwright.report.replicates import population_sentences
+
             for sentence in population_sentences(test.population, test.estimate.unit):
                 yield from wrapped(f"{test.name}: {sentence}", width)
     left = len(tests) - len(shown)

@@ -27,8 +27,8 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.plan import StopDecision
 from benchwright.core.quantity import finite
-from benchwright.core.results import Estimate, SlowRuns
-from benchwright.core.text import percent_text
+from benchwright.core.results import Estimate, Population, SlowRuns
+from benchwright.core.text import percent_text, replicates_text
 from benchwright.decide.compare.decision import (
     ALONE,
     CONSTANT_FROM,
@@ -55,11 +55,13 @@ from benchwright.decide.compare.evidence import (
     MetricValues,
 )
 from benchwright.decide.compare.intervals import (
+    LogRatioInterval,
     dependence_factor,
     log_ratio_interval,
     p_value,
     smallest_effect,
 )
+from benchwright.decide.history import ReplicateOutcome
 from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
 from benchwright.stats.intervals import sequence_radius
 from benchwright.stats.sample import Moments
@@ -162,7 +164,16 @@ def _metric_verdict(
         reason=answer.reason,
         widened=dependence_factor(evidence),
         unseen_share=_unseen_share(evidence),
+        population=_population(evidence),
     )
+
+
+def _population(evidence: MetricEvidence) -> Population | None:
+    if evidence.nested is None or evidence.unfit:
+        return None
+    from benchwright.decide.replicated import population_of
+
+    return population_of(evidence.nested, is_ratio=True)
 
 
 def _mean(evidence: MetricEvidence, arm: Moments) -> float:
@@ -185,12 +196,14 @@ def ratio_estimate(rule: ComparisonRule, evidence: MetricEvidence) -> Estimate:
     """Return the ratio with its interval, computed on logarithms. All NaN where a value is
     not positive; the ends are NaN where there is no interval yet."""
     interval = log_ratio_interval(rule, evidence)
-    center = math.nan if evidence.unfit else interval.center
-    half = math.nan if why_no_interval(rule, evidence) else interval.half
+    if evidence.unfit:
+        interval = LogRatioInterval(math.nan, math.nan, interval.method)
+    elif why_no_interval(rule, evidence):
+        interval = LogRatioInterval(interval.center, math.nan, interval.method)
     return Estimate(
-        _exp(center),
-        _exp(center - half),
-        _exp(center + half),
+        _exp(interval.center),
+        _exp(interval.low),
+        _exp(interval.high),
         rule.confidence,
         interval.method,
         evidence.n,
@@ -208,6 +221,9 @@ def why_no_interval(rule: ComparisonRule, evidence: MetricEvidence) -> str:
     bounded = math.isfinite(log_ratio_interval(rule, evidence).half)
     if evidence.n >= rule.minimum and bounded:
         return ""
+    if evidence.nested is not None and rule.replication is not None:
+        kind = rule.replication.levels[0].kind
+        return f"no interval: {replicates_text(evidence.nested.replicates, kind)}"
     least = max(rule.minimum, _first_bounded(rule, evidence))
     return f"no interval yet: {count} of at least {least} {what}"
 
@@ -344,11 +360,15 @@ ComparisonBlock = Sequence[Sequence[MetricValues | None]]
 """For each arm, the values of its trials in one block."""
 
 
-def false_positives(rule: ComparisonRule, blocks: Sequence[ComparisonBlock]) -> float:
+def false_positives(
+    rule: ComparisonRule,
+    blocks: Sequence[ComparisonBlock],
+    replicates: Sequence[ReplicateOutcome] = (),
+) -> float:
     """Return the share of relabellings of these blocks that are called different.
 
     Each relabelling is examined after every block, as a comparison is, up to the last block.
-    The seed is the rule's.
+    The seed is the rule's. `replicates`: those of the blocks, with levels of replication.
     """
     judged = tuple(metric for metric in rule.metrics if metric.judged)
     rule = msgspec.structs.replace(
@@ -357,19 +377,32 @@ def false_positives(rule: ComparisonRule, blocks: Sequence[ComparisonBlock]) -> 
     from benchwright.core.numeric import np
 
     rng = np.random.default_rng([rule.seed, RELABELLINGS])
-    swaps = rng.random((RELABELLINGS, len(blocks))) < 0.5
-    different = sum(_is_different(rule, blocks, row.tolist()) for row in swaps)
+    # Blocks of one replicate share what it has, so the labels of the outermost one change together.
+    groups = [one.path[:1] for one in replicates] or [(at,) for at in range(len(blocks))]
+    places = [list(dict.fromkeys(groups)).index(group) for group in groups]
+    swaps = rng.random((RELABELLINGS, max(places, default=0) + 1)) < 0.5
+    different = sum(
+        _is_different(rule, blocks, [bool(row[at]) for at in places], replicates) for row in swaps
+    )
     return different / RELABELLINGS
 
 
 def _is_different(
-    rule: ComparisonRule, blocks: Sequence[ComparisonBlock], swaps: Sequence[bool]
+    rule: ComparisonRule,
+    blocks: Sequence[ComparisonBlock],
+    swaps: Sequence[bool],
+    replicates: Sequence[ReplicateOutcome],
 ) -> bool:
     builder = ComparisonBuilder(rule)
-    for block, swap in zip(blocks, swaps, strict=True):
+    for at, (block, swap) in enumerate(zip(blocks, swaps, strict=True)):
+        relabelled = block[::-1] if swap else block
+        if replicates:
+            # All its blocks run before the one look.
+            builder.add(relabelled, replicate=replicates[at])
+            continue
         if not isinstance(decide_comparison(rule, builder.history()), NextBlock):
             break
-        builder.add(block[::-1] if swap else block)
+        builder.add(relabelled)
     verdicts = verdicts_of(rule, builder.history()).values()
     different = (Verdict.FASTER, Verdict.SLOWER)
     return any(judged.verdict in different for judged in verdicts)

@@ -17,8 +17,8 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.comparison import ComparisonDesign, ComparisonRule, Gate, GateOutcome, Verdict
-from benchwright.core.plan import StopDecision
-from benchwright.core.text import list_text, plural
+from benchwright.core.plan import ReplicatePath, StopDecision
+from benchwright.core.text import list_text, plural, replicates_text
 from benchwright.decide.compare.evidence import ComparisonHistory, MetricEvidence
 from benchwright.decide.compare.intervals import log_ratio_interval, p_value, planned_size
 from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
@@ -31,12 +31,26 @@ class NextBlock(msgspec.Struct, frozen=True):
     """Run these arms, in this order, then decide again."""
 
     order: tuple[int, ...]
+    path: ReplicatePath = ()
+    """The replicate in which it runs."""
 
 
 def decide_comparison(rule: ComparisonRule, history: ComparisonHistory) -> NextBlock | StopDecision:
     """Return what to do next, given the outcomes so far; depends on nothing else."""
     stop = _decided_stop(rule, history)
-    return NextBlock(block_order(rule, history.run)) if stop is None else stop
+    if stop is not None:
+        return stop
+    return NextBlock(block_order(rule, history.run), _next_replicate(rule, history) or ())
+
+
+def _next_replicate(rule: ComparisonRule, history: ComparisonHistory) -> ReplicatePath | None:
+    """Return the replicate of the next block; None at the end of the design, or without one."""
+    if rule.replication is None:
+        return None
+    # Few comparisons replicate anything.
+    from benchwright.decide.replicated import next_in_order
+
+    return next_in_order(rule.replication, history.outcomes)
 
 
 def _decided_stop(rule: ComparisonRule, history: ComparisonHistory) -> StopDecision | None:
@@ -53,6 +67,10 @@ def _decided_stop(rule: ComparisonRule, history: ComparisonHistory) -> StopDecis
         return StopDecision("missing", detail, answered=False)
     if rule.stored is None and not rule.paired:
         return _ended("count", rule, history)
+    if rule.replication is not None:
+        if _next_replicate(rule, history) is None:
+            return _ended("count", rule, history)
+        return _out_of_time(rule, history)
     if rule.exactly is not None:
         if total >= rule.exactly:
             return _ended("count", rule, history)
@@ -122,6 +140,9 @@ def count_text(rule: ComparisonRule, history: ComparisonHistory) -> str:
         text = f"{plural(count, 'trial')} of each arm"
         if rule.stored is not None:
             text = text.replace("each arm", "the candidate")
+    if rule.replication is not None:
+        level = rule.replication.levels[0].kind
+        text += f" in {replicates_text(len({one.path[0] for one in history.outcomes}), level)}"
     return f"{text} ({history.failed} failed)" if history.failed else text
 
 
@@ -392,10 +413,12 @@ def _outcome(rule: ComparisonRule, history: ComparisonHistory, judged: JudgedLim
     constant = not interval.half
     if math.isnan(interval.half) or (constant and evidence.n < CONSTANT_FROM):
         return GateOutcome.UNDECIDED
-    beyond = (interval.center - limit) * math.copysign(1, limit)
-    if beyond > interval.half and judged.p_adjusted <= rule.level:
+    upwards = limit > 0
+    fails = interval.low > limit if upwards else interval.high < limit
+    if fails and judged.p_adjusted <= rule.level:
         return GateOutcome.FAILED
-    if -beyond >= interval.half and may_rule_out(rule, evidence):
+    passes = interval.high <= limit if upwards else interval.low >= limit
+    if passes and may_rule_out(rule, evidence):
         return GateOutcome.PASSED
     return GateOutcome.UNDECIDED
 

@@ -14,12 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchwright.core.comparison import ComparisonRule
+from benchwright.core.plan import ReplicatePath
+from benchwright.decide.history import ReplicateOutcome
 from benchwright.stats.dependence import MeanError, mean_errors
 from benchwright.stats.sample import Moments
+
+if TYPE_CHECKING:
+    from benchwright.stats.nested import NestedEstimate
 
 MetricValues = Mapping[str, float]
 """One trial's metrics; None stands for a trial that failed."""
@@ -70,6 +76,8 @@ class MetricEvidence(msgspec.Struct, frozen=True):
     candidate_trials: int = 0
     absent: int = 0
     """Blocks in which no trial has the metric."""
+    nested: NestedEstimate | None = None
+    """The mean log ratio over the population of the outermost level of replication."""
 
     def errors(self) -> tuple[MeanError, MeanError]:
         """Return the standard errors of the baseline's and the candidate's mean, with the
@@ -86,6 +94,8 @@ class MetricEvidence(msgspec.Struct, frozen=True):
     @property
     def log_ratio(self) -> float:
         """The estimate of log(candidate / baseline); NaN where there is none."""
+        if self.nested is not None:
+            return self.nested.mean.value
         if self.paired:
             return self.difference.mean
         return self.candidate.mean - self.baseline.mean
@@ -103,6 +113,8 @@ class ComparisonHistory(msgspec.Struct, frozen=True):
     duration_ns: int = 0
     evidence: dict[tuple[str, int], MetricEvidence] = {}
     """The evidence by metric and the candidate's index among the arms."""
+    outcomes: tuple[ReplicateOutcome, ...] = ()
+    """Its blocks in their replicates, with levels of replication."""
 
 
 class _RunningMoments:
@@ -137,8 +149,12 @@ class _PairEvidence:
         self.logs = ArmLogs()
         self.missing = self.unfit = self.absent = 0
         self.baseline_trials = self.candidate_trials = 0
+        self.ratios: list[float] = []
+        self.paths: list[ReplicatePath] = []
 
-    def add_block(self, baseline: list[float | None], own: list[float | None]) -> None:
+    def add_block(
+        self, baseline: list[float | None], own: list[float | None], path: ReplicatePath
+    ) -> None:
         """Add a block with the same number of trials of both arms."""
         values = self._all_there([*baseline, *own])
         if values is None:
@@ -153,7 +169,11 @@ class _PairEvidence:
             self.baseline.add(value)
         for value in after:
             self.candidate.add(value)
-        self.difference.add(sum(after) / len(after) - sum(before) / len(before))
+        ratio = sum(after) / len(after) - sum(before) / len(before)
+        self.difference.add(ratio)
+        if path:
+            self.ratios.append(ratio)
+            self.paths.append(path)
         self._note_pilot(self.difference)
 
     def add_candidate(self, value: float | None) -> None:
@@ -175,7 +195,13 @@ class _PairEvidence:
             self.baseline.add(logs[0])
             self.logs.baseline.append(logs[0])
 
-    def evidence(self) -> MetricEvidence:
+    def evidence(self, rule: ComparisonRule) -> MetricEvidence:
+        nested = None
+        if rule.replication is not None and self.ratios:
+            # Few comparisons replicate anything.
+            from benchwright.decide.replicated import nested_of
+
+            nested = nested_of(rule.replication, self.ratios, self.paths, rule.confidence)
         return MetricEvidence(
             self.paired,
             self.baseline.moments(),
@@ -189,6 +215,7 @@ class _PairEvidence:
             self.baseline_trials,
             self.candidate_trials,
             self.absent,
+            nested,
         )
 
     def _all_there(self, values: list[float | None]) -> list[float] | None:
@@ -209,7 +236,15 @@ class _PairEvidence:
         if running.n == self.pilot:
             self.pilot_sdev = running.moments().sdev
             if not self.paired:
-                self.pilot_errors = self.evidence().errors()
+                evidence = MetricEvidence(
+                    self.paired,
+                    self.baseline.moments(),
+                    self.candidate.moments(),
+                    self.difference.moments(),
+                    self.pilot_sdev,
+                    logs=self.logs,
+                )
+                self.pilot_errors = evidence.errors()
 
 
 class ComparisonBuilder:
@@ -218,6 +253,7 @@ class ComparisonBuilder:
     def __init__(self, rule: ComparisonRule) -> None:
         self._rule = rule
         self._run = self._blocks = self._failed = self._duration_ns = 0
+        self._outcomes: list[ReplicateOutcome] = []
         self._pairs = {
             (metric.name, place): _PairEvidence(rule.paired, rule.minimum)
             for metric in rule.metrics
@@ -228,13 +264,25 @@ class ComparisonBuilder:
                 for value in rule.stored.series.get(name, ()):
                     pair.add_baseline(value)
 
-    def add(self, block: Sequence[Sequence[MetricValues | None]], duration_ns: int = 0) -> None:
+    def add(
+        self,
+        block: Sequence[Sequence[MetricValues | None]],
+        duration_ns: int = 0,
+        replicate: ReplicateOutcome | None = None,
+    ) -> None:
         """Add a block: for each arm the values of its trials, None for a failed trial.
 
-        A stored baseline has no trials in a block; a sequence is one block.
+        A stored baseline has no trials in a block; a sequence is one block. `replicate`: where the
+        block ran, with levels of replication; it then says whether the block counts.
         """
         self._run += 1
         self._duration_ns += duration_ns
+        if replicate is not None:
+            self._duration_ns += sum(replicate.made_ns)
+            self._outcomes.append(replicate)
+            if replicate.counts:
+                self._add_block(block, replicate.path)
+            return
         if self._rule.stored is None and not self._rule.paired:
             self._add_sequence(block)
         elif self._run > self._rule.warmup:
@@ -247,10 +295,13 @@ class ComparisonBuilder:
             self._blocks,
             self._failed,
             self._duration_ns,
-            {key: pair.evidence() for key, pair in self._pairs.items()},
+            {key: pair.evidence(self._rule) for key, pair in self._pairs.items()},
+            tuple(self._outcomes),
         )
 
-    def _add_block(self, block: Sequence[Sequence[MetricValues | None]]) -> None:
+    def _add_block(
+        self, block: Sequence[Sequence[MetricValues | None]], path: ReplicatePath = ()
+    ) -> None:
         if any(values is None for arm in block for values in arm):
             self._failed += 1
             return
@@ -258,7 +309,7 @@ class ComparisonBuilder:
         for (name, place), pair in self._pairs.items():
             own = _metric_of(block[place], name)
             if self._rule.paired:
-                pair.add_block(_metric_of(block[0], name), own)
+                pair.add_block(_metric_of(block[0], name), own, path)
             else:
                 pair.add_candidate(own[0])
 

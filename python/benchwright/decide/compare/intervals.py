@@ -1,9 +1,10 @@
 """The interval, the P-value and the smallest detectable effect of a comparison's evidence.
 
-There are three methods. `watch`: the confidence sequence of a t mixture on the blocks' log
+There are three methods without levels of replication. `watch`: the confidence sequence of a t mixture on the blocks' log
 ratios, exact at every look if these are normal. `plan`: Stein's two stages on the log ratios,
 exact for one planned look. Unpaired arms: Welch on the logs, one look; with a stored baseline
 and a plan the candidate's variance is the pilot's, because the pilot set the number of trials.
+With levels of replication: the nested mean of the blocks' log ratios (stats/nested.py).
 For unpaired arms both standard errors allow for dependence between neighbouring trials
 (stats/dependence.py), which no order of the arms averages out.
 All values here are logarithms; the caller applies `exp`.
@@ -33,17 +34,30 @@ class LogRatioInterval(msgspec.Struct, frozen=True):
 
     center: float
     half: float
-    """Half width. NaN where there is no interval, infinite where it excludes nothing."""
+    """From the lower end to the center. NaN where there is no interval, infinite where it excludes
+    nothing."""
     method: str
+    upper: float | None = None
+    """From the center to the upper end, where that differs."""
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        return self.center - self.half
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.center + (self.half if self.upper is None else self.upper)
 
     @property
     def excludes_zero(self) -> bool:
         """Whether the interval shows that the arms differ."""
-        return abs(self.center) > self.half
+        return self.low > 0 or self.high < 0
 
     def within(self, limit: float) -> bool:
         """Whether the whole interval lies within +- limit."""
-        return abs(self.center) + self.half <= limit
+        return self.low >= -limit and self.high <= limit
 
 
 class _StandardError(msgspec.Struct, frozen=True):
@@ -56,6 +70,10 @@ class _StandardError(msgspec.Struct, frozen=True):
 def log_ratio_interval(rule: ComparisonRule, evidence: MetricEvidence) -> LogRatioInterval:
     """Return the interval at this look."""
     center = evidence.log_ratio
+    if evidence.nested is not None:
+        mean = evidence.nested.mean
+        below, above = mean.value - mean.low, mean.high - mean.value
+        return LogRatioInterval(mean.value, below, mean.method, above)
     if _is_watched(rule, evidence):
         difference = evidence.difference
         if difference.n < 2:
@@ -76,6 +94,8 @@ def log_ratio_interval(rule: ComparisonRule, evidence: MetricEvidence) -> LogRat
 
 def p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -> float:
     """Return the two-sided P-value of a log ratio of `null`; 1 without an interval."""
+    if evidence.nested is not None:
+        return evidence.nested.p_value(null)
     if _is_watched(rule, evidence):
         return t_mixture_p_of_moments(evidence.difference, null, confidence=rule.confidence)
     scale = _standard_error(rule, evidence)
@@ -94,6 +114,10 @@ def smallest_effect(rule: ComparisonRule, evidence: MetricEvidence, hypotheses: 
     The error is divided equally among `hypotheses`.
     """
     error = rule.level / max(hypotheses, 1)
+    if (nested := evidence.nested) is not None:
+        if not nested.degrees:
+            return math.nan
+        return detectable_errors(rule, error, nested.degrees) * nested.error
     if _is_watched(rule, evidence):
         difference = evidence.difference
         if difference.n < 2 or not difference.sdev:
