@@ -23,7 +23,9 @@ def population_sentences(population: Population, unit: str) -> list[str]:
     now, least = population.half_width, population.least_half_width
     if math.isfinite(now) and math.isfinite(least):
         half, reached = percent_text(now, 2), percent_text(min(least, now), 2)
-        if half == reached:
+        if not least:
+            sentences[0] += f": more {inner} of each {outer} narrow ± {half}"
+        elif half == reached:
             sentences[0] += f": more {inner} of one {outer} cannot help"
         else:
             sentences[0] += f": more {inner} of each {outer} narrow ± {half} to ± {reached} at best"

@@ -284,6 +284,27 @@ SPREAD = Option(
 )
 Replicate = Annotated[tuple[str, ...], REPLICATE]
 Spread = Annotated[Text, SPREAD]
+
+
+class ReplicateRequest(msgspec.Struct, frozen=True):
+    """The texts of a `[replicate]` table."""
+
+    replicate: Annotated[tuple[str, ...], REPLICATE._replace(key="levels")] = ()
+    spread: Annotated[Text, SPREAD._replace(key=True)] = None
+    command: Annotated[Text, Option("shell command of the level build", key=True)] = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of `--replicate`."""
+        if self.command is None:
+            return self.replicate
+        is_build = re.compile(r"build(=[^:]*)?")
+        return tuple(
+            f"{word}:{self.command}" if is_build.fullmatch(word) else word
+            for word in self.replicate
+        )
+
+
 Setup = Annotated[Text, Option("shell command before each trial", "C", only_user=True)]
 Cleanup = Annotated[
     Text, Option("shell command after each trial, even a failed one", "C", only_user=True)

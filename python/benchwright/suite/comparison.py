@@ -245,10 +245,8 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
             rare=True,
         ),
     ] = None
-    replicate: Annotated[
-        tuple[str, ...], common.REPLICATE._replace(group="the design", key=True)
-    ] = ()
-    spread: Annotated[Text, common.SPREAD._replace(group="the design", key=True)] = None
+    replicate: Annotated[tuple[str, ...], common.REPLICATE._replace(group="the design")] = ()
+    spread: Annotated[Text, common.SPREAD._replace(group="the design")] = None
     names: common.Names = ()
     shell: common.Shell = None
     threads: Annotated[

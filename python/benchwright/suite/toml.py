@@ -54,6 +54,7 @@ _TOP = (
     "output",
     "rest",
     "warmup",
+    "replicate",
     "hooks",
     "metrics",
     "until",
@@ -78,6 +79,7 @@ _TEST = (
     "skip",
     "only",
     "until",
+    "replicate",
     "metrics",
 )
 _COMPARE = (
@@ -91,6 +93,7 @@ _COMPARE = (
     "only",
     "metrics",
     "arm",
+    "replicate",
     *sections.COMPARISON,
 )
 
@@ -124,6 +127,7 @@ def compile_toml(
             servers,
             {key: one for key, one in stated.items() if one is not None},
             None if baseline is None else Baseline(baseline, top.at("baseline")),
+            sections.has_fixed_addresses(top),
         )
 
     return read_toml(text, main, "suite", read)
@@ -328,7 +332,7 @@ class _Suite:
             message = "a comparison has a baseline and a candidate"
             table.wrong(table.where, "suite-no-arm", message, hint)
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
-        rule = sections.rule_of(table, len(arms), declared)
+        rule = sections.rule_of(table, len(arms), declared, self._replicates(table))
         tests = tuple(self._arm(arm, around, rule) for arm in arms)
         compare = step.Compare(tests, rule, "", table.where)
         return self._where_wanted(table, (compare,))
@@ -367,7 +371,15 @@ class _Suite:
     def _stopping(self, table: TomlTable) -> StoppingRule:
         declared = [*_metrics(self._top, quiet=True), *_metrics(table, quiet=True)]
         until = table.table("until") or self._top.table("until")
-        return sections.DEFAULT if until is None else sections.stopping(until, declared)
+        rule = sections.DEFAULT if until is None else sections.stopping(until, declared)
+        return sections.replicated(self._replicates(table), rule, declared)
+
+    def _replicates(self, table: TomlTable) -> sections.StatedReplicates | None:
+        """Return the levels of replication of a test or comparison, or those of the suite."""
+        own = table if "replicate" in table else self._top
+        if "replicate" not in own:
+            return None
+        return sections.replicates_of(own.table("replicate"), starts_server="presetup" in table)
 
     def _commands(self, table: TomlTable, key: str) -> list[Step]:
         if not table.has(key, str, list):

@@ -29,7 +29,9 @@ from benchwright.core.notice import (
 from benchwright.core.plan import (
     Command,
     FixedCount,
+    LevelKind,
     MetricSpec,
+    ReplicateLevel,
     StoppingRule,
     UntilPredicate,
     UntilProgram,
@@ -56,6 +58,7 @@ from benchwright.notice.text import LOOPBACK, url_fault
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.command_line import CommandRequest, stopping_rule
+from benchwright.suite.common_options import CommandOptionReader, ReplicateRequest
 from benchwright.suite.comparison import ComparisonRequest, rule_and_mistakes
 from benchwright.suite.program import Step
 
@@ -204,13 +207,66 @@ _FORMS = {
 # Decision: the values are read by the code for the command line; mistakes are then placed at
 # the keys.
 
+
+class StatedReplicates(msgspec.Struct, frozen=True):
+    """A `[replicate]` table without mistakes."""
+
+    table: TomlTable
+    request: ReplicateRequest
+    levels: tuple[ReplicateLevel, ...]
+
+
+def replicates_of(table: TomlTable | None, *, starts_server: bool) -> StatedReplicates | None:
+    """Return what a `[replicate]` table states; None without one, and after its mistakes were
+    reported. `starts_server`: whether PRESETUP starts something that `process` starts again."""
+    if table is None:
+        return None
+    table.only(Form(keys_of(ReplicateRequest)).names)
+    request = ReplicateRequest(**texts_of(table, ReplicateRequest))
+    reader = CommandOptionReader(request)
+    levels = reader.replicate_levels(request.words, request.spread)
+    if not request.replicate:
+        reader.wrong("--replicate", "", "there is no level", 'write levels = ["env=10"]')
+    if any(level.kind is LevelKind.PROCESS for level in levels) and not starts_server:
+        message = "no presetup starts a process that could be started again"
+        reader.wrong("--replicate", "process", message, 'add presetup = "COMMAND" to the test')
+    place_mistakes(table, ReplicateRequest, reader.found, "suite-range")
+    return None if reader.found else StatedReplicates(table, request, tuple(levels))
+
+
+def has_fixed_addresses(top: TomlTable) -> bool:
+    """Return whether the suite's `[replicate]` has `aslr=off`, which holds for all its tests."""
+    table = top.table("replicate") if "replicate" in top else None
+    return table is not None and values.has_fixed_addresses(table.texts("levels"))
+
+
+def replicated(
+    stated: StatedReplicates | None, rule: StoppingRule, declared: Sequence[MetricSpec]
+) -> StoppingRule:
+    """Return the rule of a test with levels of replication; report what is wrong with both."""
+    if stated is None or not stated.levels:
+        return rule
+    names = ["elapsed", *(spec.name for spec in declared)]
+    found, mistake = values.replicated(rule, stated.levels, names, 0)
+    if mistake:
+        stated.table.wrong(stated.table.where, "suite-range", *mistake)
+    return found
+
+
 COMPARISON = Form(keys_of(ComparisonRequest)).names
 """Keys of `[[compare]]` that are also options of `bw compare`."""
 
 
-def rule_of(table: TomlTable, arms: int, declared: Sequence[MetricSpec]) -> ComparisonRule:
+def rule_of(
+    table: TomlTable,
+    arms: int,
+    declared: Sequence[MetricSpec],
+    stated: StatedReplicates | None = None,
+) -> ComparisonRule:
     """Return the rule that a table describes; report mistakes in the table."""
     given = texts_of(table, ComparisonRequest)
+    if stated is not None:
+        given |= {"replicate": stated.request.words, "spread": stated.request.spread}
     # A fixed default seed: every run of a suite has the same order of trials.
     request = ComparisonRequest((), **({"seed": "0"} | given))
     rule, mistakes = rule_and_mistakes(request, arms, declared)
