@@ -181,8 +181,8 @@ class _Profile:
         return found
 
 
-_HALVINGS = 60
-_NODES = 400
+_HALVINGS = 50
+_NODES = 200
 """Points of the quadrature over the variances."""
 
 
