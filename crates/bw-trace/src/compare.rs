@@ -201,6 +201,10 @@ impl pairing::RowSource for Trace {
         Self::report(self)
     }
 
+    fn devices(&self) -> &[String] {
+        Self::devices(self)
+    }
+
     fn tells_intentions(&self) -> bool {
         Self::tells_intentions(self)
     }

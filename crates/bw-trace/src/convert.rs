@@ -96,7 +96,7 @@ fn own(trace: &mut Trace, mut file: NewFile, place: &str) -> Result<Written, Eng
     }
     let rows = writer.written();
     let blocks = writer.finish().map_err(failed)?;
-    let header = header(&trace.report()).encode().map_err(failed)?;
+    let header = header(trace).encode().map_err(failed)?;
     let unwritten = |error: io::Error| refused(place, &error);
     io::Write::write_all(&mut file, &header).map_err(unwritten)?;
     let mut blocks = blocks.into_file().map_err(unwritten)?;
@@ -109,14 +109,15 @@ fn own(trace: &mut Trace, mut file: NewFile, place: &str) -> Result<Written, Eng
     Ok((rows, file.finish()?, requests.into_iter().collect()))
 }
 
-fn header(report: &TraceReport) -> Header {
-    let mut policies = match serde_json::to_value(report) {
+fn header(trace: &Trace) -> Header {
+    let report = trace.report();
+    let mut policies = match serde_json::to_value(&report) {
         Ok(Value::Object(policies)) => policies,
         _ => Map::new(),
     };
     policies.remove("devices");
     Header {
-        devices: report.devices.clone(),
+        devices: trace.devices().to_vec(),
         source: format!("{} ({})", report.path, report.format.name()),
         policies,
         ..Header::new(Content::Trace, Order::Intended)

@@ -299,7 +299,8 @@ pub struct TraceReport {
     pub clipped: u64,
     /// Speed relative to the trace, in millionths.
     pub speed_micro: u64,
-    /// The devices' names, in the order of their first appearance: `Row::device` is the index.
+    /// The names of the devices of the operations that `devices`, `from_ns` and `for_ns` chose, in the order of
+    /// their first appearance in the trace.
     pub devices: Vec<String>,
     /// Counts of recorded requests; None: the trace has none.
     #[serde(skip_serializing_if = "Option::is_none")]

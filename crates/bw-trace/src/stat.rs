@@ -123,7 +123,7 @@ pub fn stat(request: &StatRequest) -> Result<StatResult, EngineError> {
             }
         }
     }
-    Ok(measures.result(trace.report()))
+    Ok(measures.result(trace.devices(), trace.report()))
 }
 
 /// What differs between block I/O and requests.
@@ -206,7 +206,7 @@ impl Measures {
         }
     }
 
-    fn result(self, report: TraceReport) -> StatResult {
+    fn result(self, devices: &[String], report: TraceReport) -> StatResult {
         let (kinds, sizes, sequentiality, popularity, requests) = match self.subject {
             Subject::Blocks(blocks) => {
                 let named = Kind::ALL.map(|kind| kind.name().to_owned()).into_iter();
@@ -216,7 +216,7 @@ impl Measures {
                 (kinds, sizes, sequentiality, blocks.popularity, None)
             }
             Subject::Requests(requests) => {
-                let (kinds, popularity, found) = requests.result(&report.devices);
+                let (kinds, popularity, found) = requests.result(devices);
                 (kinds, None, None, popularity, Some(found))
             }
         };

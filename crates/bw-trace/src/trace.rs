@@ -28,6 +28,8 @@ pub struct Trace {
     origin: Option<u64>,
     intended: bool,
     chosen: Vec<bool>,
+    /// Whether each device has an operation that was chosen.
+    used: Vec<bool>,
     spread: Spread,
     settled: bool,
     mapping: AddressMapping,
@@ -120,6 +122,7 @@ impl Trace {
             origin: timing.from_zero.then_some(0),
             intended: timing.intended,
             chosen: Vec::new(),
+            used: Vec::new(),
             spread: Spread::default(),
             settled: false,
             mapping: if format.has_requests() {
@@ -197,7 +200,7 @@ impl Trace {
             aligned: self.changes.aligned,
             clipped: self.changes.clipped,
             speed_micro: self.input.speed_micro,
-            devices: self.ordered.device_names().to_vec(),
+            devices: self.used_devices(),
             requests: self
                 .format
                 .has_requests()
@@ -233,9 +236,20 @@ impl Trace {
                 continue;
             }
             rebase(&mut entry.row, origin + self.input.from_ns);
+            let device = usize::from(entry.row.device);
+            if device >= self.used.len() {
+                self.used.resize(device + 1, false);
+            }
+            self.used[device] = true;
             return Some(entry);
         }
         None
+    }
+
+    fn used_devices(&self) -> Vec<String> {
+        let names = self.ordered.device_names().iter().zip(&self.used);
+        let used = names.filter(|(_, used)| **used);
+        used.map(|(name, _)| name.clone()).collect()
     }
 
     fn is_chosen(&mut self, device: u16) -> bool {

@@ -65,7 +65,26 @@ fn devices_are_chosen_and_keep_the_common_time() {
     let mut trace = trace::read(Box::new(TEXT), &input).unwrap();
     let rows: Vec<Row> = trace.by_ref().map(Result::unwrap).collect();
     assert_eq!(starts(&rows), [500, 2000]);
-    assert_eq!(trace.report().left_out, 2);
+    let report = trace.report();
+    assert_eq!((report.left_out, report.devices), (2, vec!["1".to_owned()]));
+}
+
+#[test]
+fn devices_are_those_of_the_chosen_part() {
+    let devices_of = |from_ns, for_ns| {
+        let input = TraceInput {
+            from_ns,
+            for_ns,
+            ..TraceInput::new("t")
+        };
+        let mut trace = trace::read(Box::new(TEXT), &input).unwrap();
+        assert!(trace.by_ref().all(|row| row.is_ok()));
+        assert_eq!(trace.devices(), ["0", "1"]);
+        trace.report().devices
+    };
+    assert_eq!(devices_of(0, None), ["0", "1"]);
+    assert_eq!(devices_of(0, Some(400_000_000)), ["0"]);
+    assert_eq!(devices_of(1_500_000_000, None), ["1"]);
 }
 
 #[test]

@@ -84,6 +84,9 @@ pub(crate) trait RowSource: Iterator<Item = Result<Row, EngineError>> {
     /// Returns the report so far.
     fn report(&self) -> TraceReport;
 
+    /// Returns the names of the devices found so far: `Row::device` is the index.
+    fn devices(&self) -> &[String];
+
     /// Returns whether its arrivals are an engine's intended starts.
     fn tells_intentions(&self) -> bool;
 }
@@ -155,7 +158,7 @@ impl TraceRows {
     /// Returns a hash of a device's name.
     fn device(&mut self, number: u16) -> u64 {
         if usize::from(number) >= self.names.len() {
-            self.names = self.rest.report().devices;
+            self.names = self.rest.devices().to_vec();
         }
         let mut hash = DefaultHasher::new();
         self.names.get(usize::from(number)).hash(&mut hash);

@@ -276,10 +276,7 @@ CODES: dict[str, Code] = {
     "trace-hosts-merged": Code(
         Severity.NOTE,
         "--devices replays the requests of one host; a workload can give each host a target of its own.",
-        says={
-            "": "requests of {hosts} hosts in {path} all go to one target: {names}",
-            "part": "{path} has requests of {hosts} hosts: {names}; those in the requested part all go to one target",
-        },
+        says="requests of {hosts} hosts in {path} all go to one target: {names}",
     ),
     "trace-requests-changed": Code(
         Severity.NOTE,

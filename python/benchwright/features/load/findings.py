@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 
 from benchwright.core.results import Figure, Finding, FindingFigures, Severity, Value, states
 from benchwright.core.text import list_text
@@ -22,7 +21,6 @@ from benchwright.features.load.types import (
     TimeDistribution,
     TraceResult,
 )
-from benchwright.features.load.workload import Trace
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
 
@@ -109,17 +107,15 @@ def load_findings(
     loop: LoopModel,
     subject: str,
     warm_up_ns: int = 0,
-    traces: Sequence[Trace] = (),
     *,
     asked: AskedOfModels | None = None,
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first; its measured part begins after
-    `warm_up_ns`. `traces` are those of its request, in the same order; without them, each is read
-    whole. `asked`: what its requests ask of language models, if they do."""
+    `warm_up_ns`. `asked`: what its requests ask of language models, if they do."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject, warm_up_ns))
-    for trace, replayed in zip_longest(result.traces, traces[: len(result.traces)]):
-        found += _trace_in_load(trace, replayed, subject)
+    for trace in result.traces:
+        found += _trace_in_load(trace, subject)
     if result.streams is not None:
         found += stream_findings(result.streams, subject, asked)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
@@ -175,7 +171,7 @@ def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
         yield make_finding("samples-lost", subject, shown)
 
 
-def _trace_in_load(trace: TraceResult, asked: Trace | None, subject: str) -> Iterator[Finding]:
+def _trace_in_load(trace: TraceResult, subject: str) -> Iterator[Finding]:
     if not trace.operations:
         yield make_finding("trace-empty", subject, empty_trace(trace.path, trace.left_out))
     if trace.skipped_lines:
@@ -183,26 +179,20 @@ def _trace_in_load(trace: TraceResult, asked: Trace | None, subject: str) -> Ite
         yield make_finding("trace-lines-skipped", subject, shown)
     if trace.requests is not None:
         yield from requests_findings(trace.requests, trace.path, trace.duplicates, subject)
-        yield from _merged_hosts(trace, asked, subject)
+        yield from _merged_hosts(trace, subject)
 
 
 _NO_HOST = "-"
 """The device of requests that state no host."""
 
 
-def _merged_hosts(trace: TraceResult, asked: Trace | None, subject: str) -> Iterator[Finding]:
-    """Yield the finding about requests of several hosts of a trace that go to one target."""
-    wanted = asked.devices if asked is not None else None
-    hosts = [
-        name for name in trace.devices if name != _NO_HOST and (wanted is None or name in wanted)
-    ]
-    if len(hosts) < 2:
-        return
-    # The engine counts the hosts of the whole trace up to the end of the part.
-    is_part = asked is not None and (asked.from_ns > 0 or asked.for_ns is not None)
-    form = "part" if is_part else ""
-    shown = states(form, hosts=len(hosts), path=trace.path, names=list_text(hosts, 5))
-    yield make_finding("trace-hosts-merged", subject, shown)
+def _merged_hosts(trace: TraceResult, subject: str) -> Iterator[Finding]:
+    """Yield the finding about requests of several hosts, of the chosen part of a trace, that go to
+    one target."""
+    hosts = [name for name in trace.devices if name != _NO_HOST]
+    if len(hosts) > 1:
+        shown = states(hosts=len(hosts), path=trace.path, names=list_text(hosts, 5))
+        yield make_finding("trace-hosts-merged", subject, shown)
 
 
 def requests_findings(

@@ -43,7 +43,6 @@ from benchwright.features.load.plan import PreparedLoad, too_many_errors
 from benchwright.features.load.redis_probe import check_redis
 from benchwright.features.load.report import EndingCase, LoadProgressLine, ending_cases
 from benchwright.features.load.request import check_worker_cpus
-from benchwright.features.load.workload import Trace
 from benchwright.inputs.mistakes import Where
 from benchwright.inputs.options import add_options, given
 from benchwright.report.documents import encode
@@ -261,10 +260,9 @@ def _carried_out(
             check_redis(request.target)
             answer = run_load(request, progress=line.show, places=places, warn=warn)
     result = answer.result
-    traces = [one for one in request.workload.filaments if isinstance(one, Trace)]
     streams = result.streams.operations if result.streams is not None else 0
     asked = asked_of_models(plan.request, streams)
-    findings = load_findings(result, request.loop, subject, request.warm_up_ns, traces, asked=asked)
+    findings = load_findings(result, request.loop, subject, request.warm_up_ns, asked=asked)
     document = load_document(
         answer,
         plan.request,

@@ -538,7 +538,7 @@ class TraceResult(msgspec.Struct, frozen=True):
     """By choice: of other devices, or outside the requested part."""
     duplicates: str = "burst"
     devices: tuple[str, ...] = ()
-    """Names of the devices of the trace; of requests their hosts, `-` for none."""
+    """Names of the devices of the chosen part; of requests their hosts, `-` for none."""
     requests: RecordedRequests | None = None
     """None: it is not a trace of requests."""
 
