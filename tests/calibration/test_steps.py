@@ -148,6 +148,51 @@ def test_the_intervals_hold_the_step(noise: Noise, sdevs: float) -> None:
         assert at_least(sizes, len(steps), 0.93)
 
 
+# -- slopes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "slope", "sdev", "held", "named"),
+    [
+        (0.05, 1.0, 0.01, 0.85, 0.9),
+        (0.15, -1.0, 0.01, 0.9, 0.95),
+        (0.15, -0.5, 0.01, 0.9, 0.95),
+        (0.15, 0.25, 0.01, 0.8, 0.85),
+        (0.15, 1.0, 0.03, 0.8, 0.9),
+        (0.5, 0.5, 0.03, 0.9, 0.95),
+        (0.5, 1.0, 0.03, 0.9, 0.95),
+    ],
+)
+def test_a_step_on_a_slope_has_its_own_size(
+    step: float, slope: float, sdev: float, held: float, named: float
+) -> None:
+    """A slope of so many steps over the whole series."""
+    size = math.log1p(step)
+    base = size * (np.arange(LENGTH) >= STEP_AT) + slope * size * np.linspace(0, 1, LENGTH)
+    series = base + drawn(normal, SERIES // 2) * sdev / 0.05
+    fits = [find_steps(one, logarithms=True) for one in series]
+    steps = [fit.steps[0] for fit in fits if near([one.index for one in fit.steps[:1]])]
+    inside = sum(one.low <= size <= one.high for one in steps)
+    wrong = np.median([abs(one.change / size - 1) for one in steps])
+    slopes = sum(any(one.kind == "drift" for one in fit.patterns) for fit in fits)
+    print(
+        f"step {step:.0%}, slope {slope:g}, noise {sdev:.0%}: {len(steps)} of {len(fits)} found, wrong by"
+        f" {wrong:.1%}, interval {inside / len(steps):.1%}, slope {slopes / len(fits):.1%}"
+    )
+    assert at_least(len(steps), len(fits), 0.97)
+    assert at_least(inside, len(steps), held)
+    assert at_least(slopes, len(fits), named)
+
+
+@pytest.mark.parametrize(("sdevs", "phi"), [(8.0, 0.0), (16.0, 0.6), (32.0, 0.6)])
+def test_a_slope_alone_has_no_step(sdevs: float, phi: float) -> None:
+    noise = autoregressive(phi) if phi else normal
+    slope = sdevs * drawn(noise, 2000).std() * np.linspace(0, 1, LENGTH)
+    hits = sum(bool(one) for one in ours(list(slope + drawn(noise, SERIES))))
+    print(f"slope of {sdevs:g} sd, {noise.name}: {hits / SERIES:.1%}")
+    assert at_most(hits, SERIES, 0.01)
+
+
 @pytest.mark.skipif(not FULL, reason="in the full form")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("share", [0.5, 1.0, 2.0])

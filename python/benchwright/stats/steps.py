@@ -28,12 +28,13 @@ from benchwright.stats.sample import Moments, last_decimal, moments, resolution,
 # steps, so it has little gain: the null distribution of gain / m hardly depends on the correlation,
 # and one table of thresholds is right for all (tests/calibration/test_steps.py). A step must also
 # fit better than a straight line through both of its levels, so that a slope is not reported as
-# stairs. A series whose neighbours correlate by 0.9 or more and in which no step is left has no
+# stairs. Steps on a slope that all levels have are one more candidate, so that a step beside a drift
+# has its own size; the slope is a parameter without a place and costs less than a step. A series whose neighbours correlate by 0.9 or more and in which no step is left has no
 # level to return to: its few moves that account for the largest part of all variation are reported,
 # marked as `wanders`. Decision: rejected are a threshold on residual variance alone (PELT, binary
 # segmentation, E-divisive), which calls half of all correlated series changed, and a bootstrap of
 # each series, which costs a second a series and estimates the same correlation with more noise.
-# Non-goals: changes of variance, seasons, slopes (drift.py). Sources: B. Jackson et al. 2005
+# Non-goals: changes of variance, seasons, slopes of single levels. Sources: B. Jackson et al. 2005
 # (optimal partitioning); S. Chakar et al. 2017, A robust approach for estimating change-points in
 # the mean of an AR(1) process, Bernoulli 23(2); P. Fearnhead and G. Rigaill 2019, Changepoint
 # detection in the presence of outliers, JASA 114(525).
@@ -138,6 +139,9 @@ class StepFit(msgspec.Struct, frozen=True):
     """The number of values."""
     patterns: tuple[Pattern, ...] = ()
     """What is no step of the level."""
+    slope: float = 0.0
+    """By how much the levels rise with each value, in the unit of the values; 0 unless the steps
+    are on a slope. The changes of steps are without it."""
 
     def change_since(self, at: int) -> tuple[float, float, float]:
         """Return by how much the last level is above the level before step `at`, from 0, with the
@@ -145,7 +149,10 @@ class StepFit(msgspec.Struct, frozen=True):
         edges = [0, *(step.index for step in self.steps), self.size]
         change = sum(step.change for step in self.steps[at:])
         lengths = edges[at + 1] - edges[at], edges[-1] - edges[-2]
-        reach = self.sdev * _reach(*lengths, self.correlation, self.size - len(edges) + 1)
+        apart = (edges[-1] + edges[-2] - edges[at + 1] - edges[at]) / 2
+        share = _slope_variance(edges) * apart**2 if self.slope else 0.0
+        degrees = self.size - len(edges) + 1 - bool(self.slope)
+        reach = self.sdev * _reach(*lengths, self.correlation, degrees, share)
         return change, change - reach, change + reach
 
 
@@ -295,6 +302,8 @@ class _Partition(msgspec.Struct, frozen=True):
     wanders: bool = False
     has_line: bool = False
     """Whether a straight line through all values explains them better, or about as well."""
+    slope: float = 0.0
+    """By how much the levels rise with each value, between the steps as well."""
 
 
 def _best(data: FloatArray, floor: _Floor, price: float) -> _Partition:
@@ -302,14 +311,16 @@ def _best(data: FloatArray, floor: _Floor, price: float) -> _Partition:
     the price of a step, is as good. If no step remains in a series that wanders, they are its few
     large moves.
     """
-    width = -(-data.size // MAX_VALUES)
-    means = data[: data.size // width * width].reshape(-1, width).mean(axis=1)
-    paths = _partitions(means, max(2, min(means.size // 10, MAX_STEPS)))
-    paths = [[cut * width for cut in cuts] for cuts in paths]
+    paths = _all_partitions(data)
     scores = [_minus_twice_log(data, cuts, floor) + price * len(cuts) for cuts in paths]
     cuts = _without_slopes(data, paths[int(np.argmin(scores))])
     straight = data - _line(data)
     line = _of_rest(straight, floor)[0] + price
+    bent = _of_rest(straight - _bend(straight), floor)[0] + price
+    least = min(*scores, min(line - price, bent) + _SLOPE - _CURVED)
+    sloped = _best_on_slope(data, paths, floor, price, least)
+    if sloped is not None:
+        return sloped
     if cuts:
         stairs = _minus_twice_log(data, cuts, floor) + price * len(cuts)
         if line <= stairs:
@@ -325,6 +336,85 @@ def _best(data: FloatArray, floor: _Floor, price: float) -> _Partition:
     if not cuts and has_line and _neighbours_correlation(straight) < _WANDERS:
         return _Partition([], has_line=True)
     return _Partition(cuts, wanders=True)
+
+
+def _best_on_slope(
+    data: FloatArray, paths: list[list[int]], floor: _Floor, price: float, least: float
+) -> _Partition | None:
+    """Return the steps on a common slope that explain the values best, if they are better than
+    `least`, the minimum of steps and of a line alone, and each better than a bend; else None.
+
+    Candidates are a step on a line, of all places, and those of the levels alone; then, without
+    the slope of the best one, the partitions again.
+    """
+
+    def of_cuts(cuts: list[int]) -> float:
+        flat = data - _slope(data, cuts) * np.arange(data.size)
+        return _minus_twice_log(flat, cuts, floor) + price * len(cuts) + _SLOPE
+
+    found = min((*filter(None, paths), [_step_on_line(data)]), key=of_cuts)
+    if of_cuts(found) >= least:
+        return None
+    flat = data - _slope(data, found) * np.arange(data.size)
+    again = _all_partitions(flat)
+    found = min((found, *filter(None, again)), key=of_cuts)
+    slope = _slope(data, found)
+    flat = data - slope * np.arange(data.size)
+    if _without_slopes(flat, found) != found or _has_bend(data, flat, found):
+        return None
+    return _Partition(found, slope=slope)
+
+
+_SLOPE = 7.0
+"""The gain of a slope beside steps, in twice the log-likelihood. It has no place, so it needs less
+than a step; a line alone has this price only where it is compared with steps on a slope."""
+
+
+_CURVED = 4.0
+"""How much better than a line or a parabola alone they must be beyond the prices: without a slope,
+noise seems to be less correlated than it is."""
+
+
+def _has_bend(data: FloatArray, flat: FloatArray, cuts: list[int]) -> bool:
+    """Return whether the values of two levels on a slope, without it `flat`, are fitted better by a
+    parabola than by the step between them."""
+    edges = [0, *cuts, data.size]
+    for a, b, c in zip(edges, edges[1:], edges[2:], strict=False):
+        rest = data[a:c] - _line(data[a:c])
+        curved = rest - _bend(rest)
+        level = flat[a:c] - _fitted(flat[a:c], [b - a])
+        if curved @ curved <= level @ level:
+            return True
+    return False
+
+
+def _bend(straight: FloatArray) -> FloatArray:
+    """Return the part of deviations from their straight line that a parabola explains, at each
+    value."""
+    ramp = np.arange(straight.size) - (straight.size - 1) / 2
+    bend = ramp * ramp - (ramp @ ramp) / ramp.size
+    return np.asarray(bend * (bend @ straight) / max(float(bend @ bend), 1e-300))
+
+
+def _step_on_line(data: FloatArray) -> int:
+    """Return the start of the second level of the step that explains the values best beside a
+    straight line through both levels."""
+    n = data.size
+    ramp = (np.arange(n) - (n - 1) / 2) / math.sqrt((n**3 - n) / 12)
+    places = np.arange(MIN_SEGMENT, n - MIN_SEGMENT + 1)
+    lengths = n - places
+    tails = np.cumsum((data - _line(data))[::-1])[::-1][places]
+    ramps = np.cumsum(ramp[::-1])[::-1][places]
+    # What is left of the squares of a step without its mean and its part along the line.
+    squares = lengths - lengths**2 / n - ramps**2
+    return int(places[np.argmax(tails * tails / np.maximum(squares, 1e-9))])
+
+
+def _slope(data: FloatArray, cuts: Sequence[int]) -> float:
+    """Return the least-squares slope that all levels have, for each value."""
+    at = np.arange(data.size, dtype=np.float64)
+    ramp = at - _fitted(at, cuts)
+    return float(ramp @ data / (ramp @ ramp))
 
 
 def _line(data: FloatArray) -> FloatArray:
@@ -366,6 +456,15 @@ _WANDERS = 0.9
 """A series whose neighbours correlate by this has no level to return to."""
 _MOVE = 5.0
 """In such a series a step accounts for this share of all variation * log(n) / n."""
+
+
+def _all_partitions(data: FloatArray) -> list[list[int]]:
+    """Return the least-squares partitions with 0, 1, ... changes, of means of neighbours where there
+    are many values."""
+    width = -(-data.size // MAX_VALUES)
+    means = data[: data.size // width * width].reshape(-1, width).mean(axis=1)
+    paths = _partitions(means, max(2, min(means.size // 10, MAX_STEPS)))
+    return [[cut * width for cut in cuts] for cuts in paths]
 
 
 def _partitions(data: FloatArray, most: int) -> list[list[int]]:
@@ -555,7 +654,7 @@ _LARGE_SDEVS = 1.6448536269514722
 
 
 class _Fit(msgspec.Struct, frozen=True):
-    """The levels of values without excursions, in scaled units."""
+    """The levels of values without excursions and without their slope, in scaled units."""
 
     data: FloatArray
     limited: FloatArray
@@ -565,6 +664,7 @@ class _Fit(msgspec.Struct, frozen=True):
     gains: list[float]
     wanders: bool
     has_line: bool
+    slope: float
 
 
 def _fit(data: FloatArray, errors: _Errors, false_alarms: float) -> _Fit:
@@ -573,11 +673,14 @@ def _fit(data: FloatArray, errors: _Errors, false_alarms: float) -> _Fit:
     limited = _limited(data, _running_median(_certain(data, errors)), errors)
     best = _best(limited, errors.floor, price)
     cuts = best.cuts
+    if best.slope:
+        trend = best.slope * np.arange(data.size)
+        data, limited = data - trend, limited - trend
     gains = _gains(limited, cuts, errors.floor)
     while gains and min(gains) < price and not best.wanders:
         del cuts[int(np.argmin(gains))]
         gains = _gains(limited, cuts, errors.floor)
-    return _Fit(data, limited, errors, price, cuts, gains, best.wanders, best.has_line)
+    return _Fit(data, limited, errors, price, cuts, gains, best.wanders, best.has_line, best.slope)
 
 
 def _excursions(fit: _Fit) -> list[tuple[int, int]]:
@@ -621,6 +724,7 @@ def _described(
     """
     data, limited, errors, cuts = fit.data, fit.limited, fit.errors, fit.cuts
     n, floor, wanders = data.size, errors.floor, fit.wanders
+    whole = whole - fit.slope * np.searchsorted(left, np.arange(whole.size))
     placed = _between_levels(data, cuts)
     intervals = []
     for at in range(len(cuts)):
@@ -646,6 +750,7 @@ def _described(
             at,
             variance,
             correlation,
+            bool(fit.slope),
             intervals[at],
             math.nan if wanders else _p_value(fit.gains[at], n),
             unit,
@@ -672,6 +777,7 @@ def _described(
         wanders,
         whole.size,
         patterns,
+        fit.slope * unit,
     )
 
 
@@ -728,7 +834,10 @@ def _patterns(
     deviations from the levels."""
     if fit.wanders:
         return
-    if fit.has_line:
+    if fit.slope and steps:
+        size = fit.slope * (fit.data.size - 1)
+        yield Pattern("drift", int(left[0]), int(left[-1]), size * unit)
+    elif fit.has_line or fit.slope:
         line = _line(fit.limited)
         size = float(line[-1] - line[0])
         alike = bool(steps)
@@ -824,6 +933,7 @@ def _step(
     at: int,
     variance: float,
     correlation: float,
+    has_slope: bool,
     interval: list[int],
     p: float,
     unit: float,
@@ -832,7 +942,9 @@ def _step(
     edges = [0, *cuts, n]
     before, after = edges[at], edges[at + 2]
     change = float(data[cut:after].mean() - data[before:cut].mean())
-    reach = math.sqrt(variance) * _reach(cut - before, after - cut, correlation, n - len(cuts) - 1)
+    share = _slope_variance(edges) * ((after - before) / 2) ** 2 if has_slope else 0.0
+    degrees = n - len(cuts) - 1 - has_slope
+    reach = math.sqrt(variance) * _reach(cut - before, after - cut, correlation, degrees, share)
     return LevelStep(
         cut,
         interval[0],
@@ -844,10 +956,20 @@ def _step(
     )
 
 
-def _reach(before: int, after: int, correlation: float, degrees: int) -> float:
+def _slope_variance(edges: Sequence[int]) -> float:
+    """Return the variance of the slope of levels with these ends / that of one independent value."""
+    lengths = np.diff(edges).astype(np.float64)
+    return 12 / max(float((lengths**3 - lengths).sum()), 1.0)
+
+
+def _reach(
+    before: int, after: int, correlation: float, degrees: int, of_slope: float = 0.0
+) -> float:
     """Return half the width of Student's 95 % interval of the difference of two levels of so many
-    values, in standard deviations of the noise; `degrees` are those of independent values."""
+    values, in standard deviations of the noise; `degrees` are those of independent values,
+    `of_slope` the variance of what a slope adds to the difference, for such values."""
     share = _mean_variance(before, correlation) + _mean_variance(after, correlation)
+    share += of_slope * (1 + correlation) / (1 - correlation)
     left = max(degrees * (1 - correlation) / (1 + correlation), 3.0)
     return special.t_quantile(left, 0.975) * math.sqrt(share)
 

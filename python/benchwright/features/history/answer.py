@@ -451,7 +451,7 @@ def _findings(
                 [_runs_text(points, pattern_answer) for pattern_answer in some], _MOST_CHANGES
             )
             each = [
-                _pattern(points, pattern_answer, begins=pattern_answer.first in begins)
+                _pattern(points, pattern_answer, of, begins=pattern_answer.first in begins)
                 for pattern_answer in some
             ]
             if len(some) > 1:
@@ -481,7 +481,9 @@ _CODES: dict[PatternKind, str] = {
 }
 
 
-def _pattern(points: Sequence[HistoryPoint], one: PatternAnswer, *, begins: bool) -> FindingFigures:
+def _pattern(
+    points: Sequence[HistoryPoint], one: PatternAnswer, of: _Levels, *, begins: bool
+) -> FindingFigures:
     first, last = one.first + 1, one.last + 1
     change = Figure(abs(one.ratio - 1), "%")
     way = direction(points[-1], rises=one.ratio > 1)
@@ -489,7 +491,8 @@ def _pattern(points: Sequence[HistoryPoint], one: PatternAnswer, *, begins: bool
         rest = " than those after" if begins else ", then as before"
         return states(runs=Figure(first, "", last), change=change, way=way, rest=rest)
     if one.kind == "drift":
-        form = "alternative" if one.is_alternative else ""
+        has_step = any(one.first < step.index <= one.last for step in of.steps)
+        form = "alternative" if one.is_alternative else "beside" if has_step else ""
         return states(form, change=change, way=way, first=first, last=last)
     if one.kind == "modes":
         count = round(one.share * (last - first + 1))

@@ -29,6 +29,8 @@ CODES: dict[str, Code] = {
         says={
             "": "{change:2} {way} from run {first} to run {last}, steadily and not in a step"
             + _WHEN,
+            "beside": "{change:2} {way} from run {first} to run {last}, steadily and beside the steps"
+            + _WHEN,
             "alternative": "a steady change fits about as well as the step, {change:2} {way} from run {first} to run "
             "{last}" + _WHEN,
             "several": _SEVERAL,
