@@ -454,7 +454,12 @@ def test_requests_of_several_hosts_to_one_target(hosts: str, expected: str | Non
 
 def test_recorded_requests_that_are_not_replayed_as_they_were() -> None:
     found = document()
-    requests: dict[str, Any] = {"distinct": 3, "unsafe_methods": 5, "unreplayable": 2, "credentials": 4}
+    requests: dict[str, Any] = {
+        "distinct": 3,
+        "unsafe_methods": 5,
+        "unreplayable": 2,
+        "credentials": 4,
+    }
     requests |= {"without_body": 0, "whole_seconds": 1200, "lost_bodies": 6}
     requests["unsendable"] = {"data:": 1, "no request": 1}
     found["traces"] = [
