@@ -8,6 +8,7 @@ import os
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from benchwright.core.machine import MachineCapture
 from benchwright.core.plan import (
@@ -20,7 +21,7 @@ from benchwright.core.plan import (
     UntilPrecise,
     UntilPredicate,
 )
-from benchwright.core.results import Estimate, Population, SlowRuns
+from benchwright.core.results import Estimate, LevelSpread, Population, SlowRuns
 from benchwright.core.text import duration_ns_text, percent_text, plural
 
 # -- The question and the answer of a comparison ---------------------------------------
@@ -298,6 +299,9 @@ class NullFloor(msgspec.Struct, frozen=True):
     """Of the interval of the ratio of a command to itself."""
     noise_floor: float | None
     """The smallest difference that could have been detected in these blocks."""
+    levels: tuple[LevelSpread, ...] | UnsetType = UNSET
+    """By how much the command differs between replicates of levels, trials last; absent without
+    levels of replication."""
 
 
 class NullResult(msgspec.Struct, frozen=True):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
+
 from benchwright.core.plan import Replicated, ReplicatePath, Replication, RunMore, StopDecision
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import duration_ns_text, plural, replicates_text
@@ -130,3 +132,18 @@ def population_of(nested: NestedEstimate, *, is_ratio: bool = False) -> Populati
         ends(nested.next_replicate),
         ends(nested.next_trial),
     )
+
+
+def level_spreads(
+    replication: Replication,
+    values: Sequence[float],
+    paths: Sequence[ReplicatePath],
+    confidence: float,
+) -> tuple[LevelSpread, ...]:
+    """Return by how much positive values differ between the replicates of each level, trials last;
+    nothing where one is not positive."""
+    if not values or min(values) <= 0:
+        return ()
+    logs = [math.log(value) for value in values]
+    levels = population_of(nested_of(replication, logs, paths, confidence), is_ratio=True).levels
+    return (*levels[:-1], msgspec.structs.replace(levels[-1], level="trial"))

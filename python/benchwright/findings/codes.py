@@ -612,6 +612,13 @@ _CODES: dict[str, Code] = {
         says="elapsed differs by {elapsed}, CPU time by {cpu}: the difference may be time that others took; "
         "measure side by side< (bw compare -- 'A' 'B')>",
     ),
+    "one-replicate": Code(
+        Severity.WARNING,
+        "Compare over that level (--replicate env=10, or build=5:COMMAND): the verdict is about "
+        "one replicate of it (docs/replicates.md).",
+        says="{candidate}: {metric} differs by {effect} within one {level}; two of them alone differ "
+        "by up to {caused}< (the null comparison of {command})>",
+    ),
     "biased-null": Code(
         Severity.SERIOUS,
         "Quiet the machine, or rest between trials (--rest), until a command does not "

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from statistics import NormalDist
 from types import MappingProxyType
 
 import msgspec
@@ -32,7 +33,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.results import Figure, Finding, Severity, states
-from benchwright.core.text import list_text
+from benchwright.core.text import list_text, noun_of
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding, stated_text
 from benchwright.findings.cpu_time import waited
@@ -127,7 +128,40 @@ def comparison_findings(
     elif comparison.null is not None and comparison.null.biased:
         evidence = "comparing a command with itself found a difference on this machine"
         found.append(make_finding("biased-null", subject, evidence))
-    return (*found, *_not_in_cpu_time(comparison, times))
+    return (*found, *_one_replicate(comparison), *_not_in_cpu_time(comparison, times))
+
+
+def _one_replicate(comparison: ComparisonResult) -> Iterator[Finding]:
+    """Yield a finding for each verdict on a difference that is smaller than what a level, of which
+    the comparison has one replicate, causes by the stored null comparison over levels.
+
+    Two replicates differ by a normal variable with twice the variance of one.
+    """
+    rule, null = comparison.rule, comparison.null
+    if rule.exactly is not None or null is None:
+        return
+    own = () if rule.replication is None else rule.replication.levels
+    replicated = {level.kind.value for level in own}
+    spreads = {floor.metric: floor.levels for floor in null.floors if floor.levels is not UNSET}
+    for v in comparison.verdicts:
+        if v.verdict not in (Verdict.FASTER, Verdict.SLOWER) or v.metric not in spreads:
+            continue
+        levels = spreads[v.metric]
+        quantile = NormalDist().inv_cdf(0.5 + rule.confidence / 2)
+        for one in levels[:-1]:
+            caused = math.expm1(quantile * math.sqrt(2) * one.spread)
+            effect = math.expm1(abs(math.log(v.ratio.value)))
+            if one.level not in replicated and effect < caused:
+                shown = states(
+                    candidate=v.candidate,
+                    metric=v.metric,
+                    effect=Figure(effect, "%"),
+                    level=noun_of(one.level),
+                    caused=Figure(caused, "%"),
+                    command=null.command,
+                )
+                yield make_finding("one-replicate", " and ".join(comparison.arms), shown)
+                break
 
 
 def gang_confounded(

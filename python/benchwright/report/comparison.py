@@ -28,7 +28,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.results import Estimate, Population
-from benchwright.core.text import number_text, p_text, percent_text, plural
+from benchwright.core.text import list_text, number_text, p_text, percent_text, plural, plural_of
 from benchwright.report.documents import StopEntry, entry, stop_entry
 from benchwright.report.observed import FailureEntry, ObservedEntry, OutputEntry
 from benchwright.stats.aggregate import MetricRules
@@ -250,14 +250,23 @@ def null_sentence(null: NullResult) -> str:
         for f in null.floors
         if f.noise_floor is not None and f.half_width is not None
     )
+    moved = "; ".join(_levels_text(floor) for floor in null.floors if floor.levels)
     smaller = "smaller differences cannot be detected reliably here; " if seen else ""
     where = f", {null.source}" if null.source else ""
     return (
         f"noise floor, in {plural(null.blocks, 'block')} of `{null.command}` against itself: "
-        f"{seen or 'too few blocks'}; {smaller}{percent_text(null.false_positives)} of "
+        f"{seen or 'too few blocks'}; {smaller}{f'{moved}; ' if moved else ''}{percent_text(null.false_positives)} of "
         f"{null.relabellings} relabellings called different{'; BIASED' if null.biased else ''} "
         f"({day:%Y-%m-%d %H:%M} UTC, boot {null.boot_id[:8] or 'unknown'}{where})"
     )
+
+
+def _levels_text(floor: NullFloor) -> str:
+    """Return by how much a command differs between replicates: `elapsed differs between environments
+    by 1.2 %`."""
+    levels = () if floor.levels is UNSET else floor.levels[:-1]
+    parts = [f"between {plural_of(one.level)} by {percent_text(one.spread, 2)}" for one in levels]
+    return f"{floor.metric} differs {list_text(parts)}"
 
 
 # -- the document ------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from benchwright.core.comparison import (
     ComparisonProgress,
     ComparisonResult,
     ComparisonRule,
+    NullFloor,
     NullResult,
     Verdict,
 )
@@ -241,12 +242,29 @@ class RunningComparison:
             measured_ns=self.tests[-1].trials[-1].started_ns,
             boot_id=info.boot_id,
             blocks=result.blocks,
-            floors=noise_floors(result),
+            floors=self._with_levels(noise_floors(result)),
             false_positives=self._false_positives(),
             relabellings=RELABELLINGS,
             biased=any(v.verdict in different for v in result.verdicts),
             session=self._ledger.session,
         )
+
+    def _with_levels(self, floors: tuple[NullFloor, ...]) -> tuple[NullFloor, ...]:
+        """Return the floors with what levels of replication cost the command, by all its trials."""
+        replication = self.rule.replication
+        if replication is None:
+            return floors
+        from benchwright.decide.replicated import level_spreads
+
+        columns = [test.result().columns for test in self.tests]
+        found = []
+        for floor in floors:
+            known = [each[floor.metric] for each in columns if floor.metric in each]
+            values = [value for column in known for value in column.values]
+            paths = [path for column in known for path in column.paths]
+            levels = level_spreads(replication, values, paths, self.rule.confidence)
+            found.append(msgspec.structs.replace(floor, levels=levels))
+        return tuple(found)
 
     def _false_positives(self) -> float:
         """Return the share of relabellings of the blocks that count which are called different."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock, ProcessRecord, Trial, TrialEnding
-from benchwright.core.plan import CommandMode
+from benchwright.core.plan import CommandMode, Replicated
 from benchwright.core.text_table import csv_of_rows
 from benchwright.core.untrusted import regular_bytes, visible_json
 from benchwright.study.contents import TestContents, VoidBatch, one_test_of, tests_of
@@ -300,17 +300,29 @@ def _write_test(study: Study, session: StoredSession, test: TestContents) -> Pat
     return results
 
 
+def _levels_of(test: TestContents) -> tuple[str, ...]:
+    """Return the levels of replication of a test, outermost first."""
+    rule = test.plan.stopping
+    if not isinstance(rule, Replicated):
+        return ()
+    return tuple(level.kind.value for level in rule.replication.levels)
+
+
 def csv_text(tests: Sequence[TestContents]) -> str:
     """Return one row per measurement block of all tests; absent values are empty."""
     ran = [(test, trial, b) for test in tests for trial in test.trials for b in trial.blocks]
     names = list(dict.fromkeys(name for _, _, block in ran for name in block.values))
     factors = list(dict.fromkeys(n for test in tests for n, _ in test.plan.sample))
     named = [f"factor:{name}" for name in factors]
+    replicated = list(dict.fromkeys(kind for test in tests for kind in _levels_of(test)))
+    named += [f"replicate:{kind}" for kind in replicated]
     place = ["epoch", "thread", "command", "status", "ending"]
     rows: list[list[object]] = [["test", *named, *place, *names]]
     for test, trial, block in ran:
         sample = dict(test.plan.sample)
-        levels = [sample.get(factor, "") for factor in factors]
+        levels: list[object] = [sample.get(factor, "") for factor in factors]
+        path = dict(zip(_levels_of(test), trial.path, strict=False))
+        levels += [path.get(kind, "") for kind in replicated]
         values = block.values
         numbers = [number_text(values[n]) if n in values else "" for n in names]
         ending = "warmup" if trial.warmup else trial.ending

@@ -312,7 +312,10 @@ def verdicts_table(
 
 def _warm_up_note(comparison: ComparisonResult) -> str:
     parts = []
-    if comparison.rule.warmup:
+    if comparison.rule.warmup and comparison.rule.replication is not None:
+        some = plural(comparison.rule.warmup, "block")
+        parts.append(f"{some} of each replicate that starts cold not counted")
+    elif comparison.rule.warmup:
         parts.append(f"{plural(comparison.rule.warmup, 'warm-up block')} not counted")
     if comparison.failed_blocks:
         parts.append(f"{plural(comparison.failed_blocks, 'block')} failed")
