@@ -6,13 +6,16 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from benchwright.core.comparison import ComparisonResult, GateOutcome, Verdict
 from benchwright.core.errors import BenchError, InputError
 from benchwright.core.plan import LevelKind, Replicated, ReplicateLevel, Replication
 from benchwright.core.replication import PADDING, starts_cold
 from benchwright.decide.history import History, ReplicateOutcome
 from benchwright.decide.replicated import decide_replicated, next_in_order
+from benchwright.findings.comparison import comparison_findings
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import answer_of
 from benchwright.report.replicates import population_sentences
@@ -22,6 +25,7 @@ from benchwright.run.replicates import visit_ns
 from benchwright.run.session import Session
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest, program_from_command
+from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.program import Program
 from benchwright.suite.values import replicate_level
 from benchwright.trial.bench import BatchResult
@@ -125,6 +129,7 @@ def slower_with_padding(request: RunRequest, epoch: int, _thread: int) -> float:
 
 
 def run(place: Path, bench: FakeBench, program: Program, *, again: bool = False) -> Session:
+    (place / "work").mkdir(exist_ok=True, parents=True)
     with contextlib.closing(Study.create_or_open(place / "study")) as study:
         cut = ()
         if again:
@@ -177,8 +182,6 @@ def test_the_interval_is_about_environments(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("breaks_at", range(6))
 def test_a_session_that_broke_continues_the_same_design(tmp_path: Path, breaks_at: int) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "whole" / "work").mkdir(parents=True)
     program = replicated("directory=2", "env=2", warmup="1")
     whole = run(tmp_path / "whole", Breaking(), program)
     with contextlib.suppress(BenchError):
@@ -189,7 +192,6 @@ def test_a_session_that_broke_continues_the_same_design(tmp_path: Path, breaks_a
 
 
 def test_warm_up_trials_are_where_files_are_new(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
     session = run(tmp_path, Breaking(), replicated("directory=2", "env=2", warmup="1"))
     warm = [path for path, _, warmup in trials_of(session) if warmup]
     assert warm == [(1, 1), (2, 1)]
@@ -217,7 +219,6 @@ def test_a_directory_is_a_copy_of_seeded_length(tmp_path: Path) -> None:
 
 
 def test_builds_run_in_a_copy_with_their_seeds(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
     bench = Breaking()
     run(tmp_path, bench, replicated("build=3:make SEED={seed}", "env=2"))
     builds = [request for request in bench.requests if request.commands[0].mode == "PRESETUP"]
@@ -235,7 +236,6 @@ def test_builds_run_in_a_copy_with_their_seeds(tmp_path: Path) -> None:
 
 
 def test_a_failed_build_ends_the_session(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
     bench = FakeBench(
         slower_with_padding, status=lambda request, _: request.commands[0].mode == "PRESETUP"
     )
@@ -253,3 +253,140 @@ def test_a_directory_that_is_too_large_is_refused(
     with pytest.raises(BenchError) as caught:
         run(tmp_path, Breaking(), replicated("directory=3"))
     assert caught.value.code == "replicate-too-large"
+
+
+# -- comparisons -----------------------------------------------------------------------------
+
+ARMS = ("work a", "work b")
+
+
+def compared(*levels: str, **options: object) -> Program:
+    request = ComparisonRequest(ARMS, names=("a", "b"), seed="7", replicate=levels)
+    return program_from_comparison(msgspec.structs.replace(request, **options))
+
+
+class Interacting(Breaking):
+    """Arm b is slower by a share that depends on the environment alone."""
+
+    def __init__(self, breaks_at: int = 10**6, mean: float = 0.0) -> None:
+        super().__init__(breaks_at)
+
+        def elapsed(request: RunRequest, epoch: int, _thread: int) -> float:
+            padding = len(dict(request.environment)[PADDING])
+            chance = padding * 2654435761 % 1000 / 1000 - 0.5
+            is_b = "b" in request.commands[0].argv
+            return (1 + epoch % 3 / 10_000) * (1 + is_b * (mean + 0.04 * chance))
+
+        self._elapsed = elapsed
+
+
+def result_of(session: Session) -> ComparisonResult:
+    (comparison,) = session.comparisons
+    assert comparison.result is not None
+    return comparison.result
+
+
+def test_arms_of_a_block_share_their_replicate(tmp_path: Path) -> None:
+    bench = Interacting()
+    session = run(tmp_path, bench, compared("directory=2", "env=3", max_blocks="12"))
+    seen = [(r.directory, len(dict(r.environment)[PADDING])) for r in bench.requests]
+    assert len(set(seen)) == 6
+    one, other = (
+        [trial.path for trial in test.trials if not trial.warmup] for test in session.tests
+    )
+    assert one == other == [(d, e) for d in (1, 2) for e in (1, 2, 3) for _ in "ab"]
+    warm = [trial.path for trial in session.tests[0].trials if trial.warmup]
+    assert warm == [(1, 1), (2, 1)], "where files are new"
+
+
+def test_a_verdict_is_about_environments_and_not_about_blocks(tmp_path: Path) -> None:
+    """The mean of the blocks' ratios is far from 1 by their own spread, not by the environments'."""
+    blocks = compared()
+    plain = FakeBench(
+        lambda r, e, _: (1 + e % 3 / 10_000) * (1 + ("b" in r.commands[0].argv) * 0.008)
+    )
+    within = result_of(run(tmp_path / "one", plain, blocks)).verdicts[0]
+    assert within.verdict is not None
+    assert within.ratio.high - within.ratio.low < 0.002
+    over = result_of(run(tmp_path, Interacting(mean=0.008), compared("env=6"))).verdicts[0]
+    assert over.ratio.low < 1 < over.ratio.high
+    assert over.population is not None
+    env, block = over.population.levels
+    assert (env.level, block.level) == ("env", "block")
+    assert env.share_of_error > 0.99
+    assert over.ratio.method == "nested-means"
+    low, high = over.population.next_replicate
+    assert low < over.ratio.low
+    assert over.ratio.high < high
+
+
+def test_a_difference_in_every_environment_is_found(tmp_path: Path) -> None:
+    fails = ("slower by 3%",)
+    session = run(tmp_path, Interacting(mean=0.2), compared("env=8", fail_if=fails))
+    assert result_of(session).verdicts[0].verdict is Verdict.SLOWER
+    assert [gate.outcome for gate in result_of(session).gates] == [GateOutcome.FAILED]
+
+
+@pytest.mark.parametrize("breaks_at", [1, 7, 12])
+def test_a_broken_comparison_continues_the_same_design(tmp_path: Path, breaks_at: int) -> None:
+    program = compared("env=3")
+    whole = run(tmp_path / "whole", Interacting(), program)
+    with contextlib.suppress(BenchError):
+        run(tmp_path, Interacting(breaks_at), program)
+    resumed = run(tmp_path, Interacting(), program, again=True)
+    found, wanted = (msgspec.json.encode(result_of(one).verdicts) for one in (resumed, whole))
+    assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"replicate": ("env",)}, "--replicate"),
+        ({"design": "sequence"}, "--replicate"),
+        ({"mode": "watch"}, "--mode"),
+        ({"replicate": ("process=3",)}, "--replicate"),
+    ],
+)
+def test_what_a_comparison_cannot_replicate_is_refused(
+    options: dict[str, object], option: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        compared("env=3", **options)
+    assert {one.file for one in caught.value.diagnostics} == {option}
+
+
+def test_a_null_comparison_stores_what_levels_cost_and_others_are_held_against_it(
+    tmp_path: Path,
+) -> None:
+    program = compared("env=6", commands=ARMS[:1], names=("a",), is_null=True)
+    bench = Breaking()
+    null = result_of(run(tmp_path, bench, program)).null
+    assert null is not None
+    (floor,) = [one for one in null.floors if one.metric == "elapsed"]
+    assert floor.levels is not msgspec.UNSET
+    assert [one.level for one in floor.levels] == ["env", "trial"]
+    caused = floor.levels[0].spread
+    assert caused > 0.02
+    plain = compared(null=null)
+    for size, is_doubtful in ((caused, True), (10 * caused, False)):
+        bench = FakeBench(
+            lambda r, e, _, size=size: (
+                (1 + e % 3 / 10_000) * (1 + ("b" in r.commands[0].argv) * size)
+            )
+        )
+        result = result_of(run(tmp_path / str(size), bench, plain))
+        assert result.verdicts[0].verdict is Verdict.SLOWER
+        codes = [finding.code for finding in comparison_findings(result)]
+        assert ("one-replicate" in codes) is is_doubtful
+    over = msgspec.structs.replace(result.rule, replication=Replication((ENV,), 1, 2))
+    small = msgspec.structs.replace(
+        result,
+        rule=over,
+        verdicts=(
+            msgspec.structs.replace(
+                result.verdicts[0],
+                ratio=msgspec.structs.replace(result.verdicts[0].ratio, value=1.0001),
+            ),
+        ),
+    )
+    assert "one-replicate" not in [finding.code for finding in comparison_findings(small)]

@@ -81,11 +81,11 @@ class LevelSpread(msgspec.Struct, frozen=True):
     """`build`, `env`, or `trial` for the innermost."""
     replicates: int
     """How many there are in all."""
-    spread: float
-    """Standard deviation, as a share of the mean; NaN where no replicate has two of them."""
-    low: float
+    spread: float | None
+    """Standard deviation, as a share of the mean; None where no replicate has two of them."""
+    low: float | None
     """Lower end of its interval."""
-    high: float
+    high: float | None
     share_of_error: float
     """Its part of the squared error of the mean, 0 to 1."""
 
@@ -95,14 +95,14 @@ class Population(msgspec.Struct, frozen=True):
 
     levels: tuple[LevelSpread, ...]
     """Outermost first, trials last."""
-    half_width: float
-    """Of the mean's interval, as a share of the mean; NaN without one."""
-    least_half_width: float
+    half_width: float | None
+    """Of the mean's interval, as a share of the mean; None without one."""
+    least_half_width: float | None
     """The same if each of these outermost replicates were known exactly: what more trials in each can
     reach."""
-    next_replicate: tuple[float, float]
+    next_replicate: tuple[float | None, float | None]
     """Between which the mean of the next outermost replicate will be, in the mean's unit."""
-    next_trial: tuple[float, float]
+    next_trial: tuple[float | None, float | None]
     """Between which a single trial of it will be."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchwright.core.plan import Replicated, ReplicatePath, Replication, RunMore, StopDecision
+from benchwright.core.quantity import finite
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import duration_ns_text, plural, replicates_text
 from benchwright.decide.history import History, ReplicateOutcome, missing_text
@@ -109,11 +110,13 @@ def population_of(nested: NestedEstimate, *, is_ratio: bool = False) -> Populati
     per = 1.0 if is_ratio else abs(mean.value)
     innermost = "block" if is_ratio else "trial"
 
-    def share(value: float) -> float:
-        return value / per if per else math.nan
+    def share(value: float) -> float | None:
+        return finite(value / per) if per else None
 
-    def ends(found: Prediction) -> tuple[float, float]:
-        return (math.exp(found.low), math.exp(found.high)) if is_ratio else (found.low, found.high)
+    def ends(found: Prediction) -> tuple[float | None, float | None]:
+        if is_ratio:
+            return finite(_exp(found.low)), finite(_exp(found.high))
+        return finite(found.low), finite(found.high)
 
     return Population(
         tuple(
@@ -128,10 +131,14 @@ def population_of(nested: NestedEstimate, *, is_ratio: bool = False) -> Populati
             for one in nested.components
         ),
         share(mean.half_width),
-        share(mean.half_width) * math.sqrt(nested.components[0].share_of_error),
+        share(mean.half_width * math.sqrt(nested.components[0].share_of_error)),
         ends(nested.next_replicate),
         ends(nested.next_trial),
     )
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf
 
 
 def level_spreads(

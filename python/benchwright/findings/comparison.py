@@ -149,7 +149,7 @@ def _one_replicate(comparison: ComparisonResult) -> Iterator[Finding]:
         levels = spreads[v.metric]
         quantile = NormalDist().inv_cdf(0.5 + rule.confidence / 2)
         for one in levels[:-1]:
-            caused = math.expm1(quantile * math.sqrt(2) * one.spread)
+            caused = math.expm1(quantile * math.sqrt(2) * (one.spread or 0.0))
             effect = math.expm1(abs(math.log(v.ratio.value)))
             if one.level not in replicated and effect < caused:
                 shown = states(

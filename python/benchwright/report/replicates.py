@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import (
     list_text,
@@ -21,7 +19,7 @@ def population_sentences(population: Population, unit: str) -> list[str]:
     outer, inner = noun_of(population.levels[0].level), plural_of(population.levels[-1].level)
     sentences = [_spreads(population, is_ratio=unit == "ratio")]
     now, least = population.half_width, population.least_half_width
-    if math.isfinite(now) and math.isfinite(least):
+    if now is not None and least is not None:
         half, reached = percent_text(now, 2), percent_text(min(least, now), 2)
         if not least:
             sentences[0] += f": more {inner} of each {outer} narrow ± {half}"
@@ -30,7 +28,7 @@ def population_sentences(population: Population, unit: str) -> list[str]:
         else:
             sentences[0] += f": more {inner} of each {outer} narrow ± {half} to ± {reached} at best"
     low, high = population.next_replicate
-    if math.isfinite(low) and math.isfinite(high):
+    if low is not None and high is not None:
         if unit == "ratio":
             ends = f"a ratio of {number_text(low)} to {number_text(high)}"
         else:
@@ -56,9 +54,9 @@ def _spreads(population: Population, *, is_ratio: bool) -> str:
 
 
 def _spread_text(level: LevelSpread, *, ends: bool) -> str:
-    if not math.isfinite(level.spread):
+    if level.spread is None:
         return "an unknown amount (one in each)"
     text = percent_text(level.spread, 2)
-    if not ends or not math.isfinite(level.high):
+    if not ends or level.low is None or level.high is None:
         return text
     return f"{text} ({percent_text(level.low, 2)} to {percent_text(level.high, 2)})"
