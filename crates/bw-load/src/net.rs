@@ -34,9 +34,11 @@ use crate::target::{Awaited, Background, Reaped, SeenStream, Target};
 use bw_model::EngineError;
 use bw_model::{Nanos, Operation};
 use bw_protocol::Protocol;
+use bw_protocol::grpc::Calls;
 use bw_record::histogram::Histogram;
 use bw_record::summary::HistogramSummary;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::{fmt, io};
 
@@ -76,6 +78,9 @@ pub struct NetworkDescription {
     /// Complete responses by the class of their status; None: the protocol has none.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub statuses: Option<StatusCounts>,
+    /// What the server said with the first error of each status of gRPC; None: the operations are no calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc_messages: Option<BTreeMap<String, String>>,
     /// Operations that were sent again because the server announced that it had not processed them.
     pub resent: u64,
     /// The time limit of an operation.
@@ -198,6 +203,7 @@ impl<P: Protocol> Network<P> {
             }),
             nil_replies: self.pool.protocol().nil_replies(),
             statuses: self.pool.protocol().statuses().map(StatusCounts::from),
+            grpc_messages: self.pool.protocol().calls().map(Calls::texts),
             resent: counts.resent,
             timeout_ns: self.options.timeout,
             connect_ns: self.pool.connect_times().into(),

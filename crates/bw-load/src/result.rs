@@ -312,6 +312,18 @@ pub(crate) fn merged_target<'a>(
             all[name] = merged;
         }
     }
+    // The first text that came with each.
+    for texts in targets
+        .iter()
+        .skip(1)
+        .map(|target| &target["grpc_messages"])
+    {
+        for (status, text) in texts.as_object().into_iter().flatten() {
+            all["grpc_messages"]
+                .as_object_mut()
+                .map(|known| known.entry(status).or_insert_with(|| text.clone()));
+        }
+    }
     // Of several targets, each.
     let names: Vec<String> = match all["targets"].as_object() {
         Some(several) => several.keys().cloned().collect(),

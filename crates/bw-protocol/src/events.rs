@@ -7,13 +7,13 @@
 //! An event arrives with the last byte that it needs. Events with the same time of arrival share a read: which gaps they
 //! had is unknown, so they are counted instead.
 
-mod grpc;
+pub(crate) mod grpc;
 mod lines;
 mod meaning;
 mod sink;
 mod sse;
 
-use grpc::Grpc;
+use grpc::Messages;
 use lines::Lines;
 use meaning::{EventKind, Name, Scanner};
 use serde::Deserialize;
@@ -238,7 +238,7 @@ impl EventReader {
 struct Framers {
     sse: Sse,
     lines: Lines,
-    grpc: Grpc,
+    grpc: Messages,
 }
 
 /// What is known of an event that has not ended.

@@ -2,6 +2,7 @@
 
 use crate::MeasuredPart;
 use crate::check::{Check, StatusClasses};
+use crate::grpc::Calls;
 use crate::streams::Streams;
 use bw_model::{Nanos, Operation};
 use bw_record::errno::HTTP_STATUS;
@@ -15,6 +16,8 @@ pub(crate) struct Exchanges<R> {
     pub(crate) outstanding: u32,
     measured: MeasuredPart,
     statuses: StatusClasses,
+    /// None: the operations are no calls of gRPC.
+    pub(crate) calls: Option<Calls>,
     /// None: responses are not read as streams.
     pub(crate) streams: Option<Streams>,
 }
@@ -26,6 +29,7 @@ impl<R> Exchanges<R> {
             outstanding,
             measured: MeasuredPart::default(),
             statuses: StatusClasses::default(),
+            calls: None,
             streams: None,
         }
     }

@@ -32,6 +32,7 @@ pub use crate::http2::session::Http2Session;
 
 use crate::check::Matched;
 use crate::exchanges::Exchanges;
+use crate::grpc::{Answer, Calls};
 use crate::http2::frame::{BLOCK_BYTES, Broken, WINDOW, put_frame, put_reset, put_window_update};
 use crate::http2::request::{Sending, put_block};
 use crate::http2::stream::Stream;
@@ -58,6 +59,13 @@ impl Http2 {
     #[must_use]
     pub fn with_streams(mut self, streams: Option<Streams>) -> Self {
         self.0.streams = streams;
+        self
+    }
+
+    /// Makes the operations calls of gRPC, if they are.
+    #[must_use]
+    pub fn with_calls(mut self, calls: Option<Calls>) -> Self {
+        self.0.calls = calls;
         self
     }
 }
@@ -128,6 +136,7 @@ impl Protocol for Http2 {
             window: session.streams.first_window,
             status: 0,
             is_encoded: false,
+            answer: Answer::default(),
             expected: None,
             body_bytes: 0,
             matched: Matched::default(),
@@ -194,6 +203,17 @@ impl Protocol for Http2 {
 
     fn measure_from(&mut self, from: Nanos) {
         self.0.measure_from(from);
+    }
+
+    fn broken(&self, slot: u32, result: i64, begun: bool) -> i64 {
+        let streams = self.0.streams.as_ref().filter(|_| begun);
+        let result = streams.map_or(result, |streams| streams.broken(slot, result));
+        let calls = self.0.calls.as_ref();
+        calls.map_or(result, |calls| calls.broken(result))
+    }
+
+    fn calls(&self) -> Option<&Calls> {
+        self.0.calls.as_ref()
     }
 
     fn streams(&self) -> Option<&Streams> {

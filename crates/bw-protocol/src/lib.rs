@@ -11,6 +11,7 @@ pub mod datagram;
 pub mod echo;
 pub mod events;
 mod exchanges;
+pub mod grpc;
 pub mod http1;
 pub mod http2;
 mod measured;
@@ -26,6 +27,7 @@ pub use crate::outgoing::Outgoing;
 pub use crate::template::{Sink, Template};
 pub use crate::values::Values;
 
+use crate::grpc::Calls;
 use crate::streams::Streams;
 use bw_model::{Nanos, Operation};
 
@@ -131,6 +133,15 @@ pub trait Protocol: 'static {
         None
     }
 
+    /// Returns the result of an operation that failed before its answer was complete, which would be `result`; `begun`: it
+    /// has had a connection.
+    fn broken(&self, slot: u32, result: i64, begun: bool) -> i64 {
+        match self.streams() {
+            Some(streams) if begun => streams.broken(slot, result),
+            _ => result,
+        }
+    }
+
     /// Returns its streams, whose times are set before each [`receive`](Self::receive); None: it has none.
     #[inline]
     fn streams(&self) -> Option<&Streams> {
@@ -142,6 +153,11 @@ pub trait Protocol: 'static {
 
     /// Returns how many replies had no value; None: the protocol has no such replies.
     fn nil_replies(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the calls of gRPC; None: the operations are none.
+    fn calls(&self) -> Option<&Calls> {
         None
     }
 

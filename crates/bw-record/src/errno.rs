@@ -32,6 +32,39 @@ const OWN_NAMES: [&str; 5] = [
     "stream encoded",
 ];
 
+/// Added to a status of gRPC other than OK, and negated, to give the `result` of an operation.
+const GRPC: i32 = 40_000;
+
+/// The statuses of gRPC by number. Source: google/rpc/code.proto.
+const GRPC_NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// Returns the result of a call that ended with this status, which is not OK; one that gRPC does not define is UNKNOWN.
+#[must_use]
+pub fn grpc_error(status: u32) -> i32 {
+    const UNKNOWN: i32 = 2;
+    let number = i32::try_from(status).unwrap_or(UNKNOWN);
+    let is_defined = (status as usize) < GRPC_NAMES.len();
+    -(GRPC + if is_defined { number } else { UNKNOWN })
+}
+
 /// Added to the number of a SQLSTATE, and negated, to give the `result` of an operation.
 const SQLSTATE: i32 = 1_000_000;
 /// How many characters a SQLSTATE has.
@@ -272,7 +305,8 @@ const REDIS_PLACES: usize = NAMES.len() + STATUSES;
 const OTHER: usize = REDIS_PLACES + REDIS_WORDS.len();
 const CHECK: usize = OTHER + 1;
 const OWN_PLACES: usize = CHECK + 1;
-const PLACES: usize = OWN_PLACES + OWN_NAMES.len();
+const GRPC_PLACES: usize = OWN_PLACES + OWN_NAMES.len();
+const PLACES: usize = GRPC_PLACES + GRPC_NAMES.len();
 
 /// How many different SQLSTATEs are counted, each under its name: more than the errors that a load meets. Further ones
 /// are "other".
@@ -338,8 +372,8 @@ fn is_sqlstate(result: i32) -> bool {
     (-last + 1..=-SQLSTATE).contains(&result)
 }
 
-/// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "Redis WRONGTYPE", "SQLSTATE 23505",
-/// "check-failed", "stream cut", "errno 4095", "other".
+/// Returns the name of the error of `result`: "EIO", "HTTP 503", "NFS3ERR_JUKEBOX", "Redis WRONGTYPE", "grpc UNAVAILABLE",
+/// "SQLSTATE 23505", "check-failed", "stream cut", "errno 4095", "other".
 #[must_use]
 pub fn name(result: i32) -> String {
     if let Some(code) = sqlstate_of(result) {
@@ -356,6 +390,7 @@ fn place(result: i32) -> usize {
     let number = result.unsigned_abs() as usize;
     let status = number.wrapping_sub(HTTP_STATUS as usize);
     let redis = number.wrapping_sub(REDIS as usize);
+    let grpc = number.wrapping_sub(GRPC as usize);
     match number {
         _ if result == CHECK_FAILED => CHECK,
         _ if (STREAM_ENCODED..=STREAM_CUT).contains(&result) => {
@@ -364,6 +399,7 @@ fn place(result: i32) -> usize {
         _ if result < 0 && NAMES.get(number).is_some_and(|name| !name.is_empty()) => number,
         _ if result < 0 && status < STATUSES => NAMES.len() + status,
         _ if result < 0 && redis < REDIS_WORDS.len() => REDIS_PLACES + redis,
+        _ if result < 0 && grpc < GRPC_NAMES.len() => GRPC_PLACES + grpc,
         _ => OTHER,
     }
 }
@@ -372,6 +408,7 @@ fn word(place: usize) -> String {
     match place {
         OTHER => "other".to_owned(),
         CHECK => "check-failed".to_owned(),
+        _ if place >= GRPC_PLACES => format!("grpc {}", GRPC_NAMES[place - GRPC_PLACES]),
         _ if place >= OWN_PLACES => OWN_NAMES[place - OWN_PLACES].to_owned(),
         REDIS_PLACES => "Redis error".to_owned(),
         _ if place > REDIS_PLACES => format!("Redis {}", REDIS_WORDS[place - REDIS_PLACES]),
@@ -422,7 +459,13 @@ mod tests {
         for word in [&b"MYMODULE"[..], b"", b"err", b"ERRX"] {
             assert_eq!(name(redis_error(word)), "Redis error");
         }
+        assert_eq!(name(grpc_error(14)), "grpc UNAVAILABLE");
+        assert_eq!(name(grpc_error(16)), "grpc UNAUTHENTICATED");
+        assert_eq!(name(grpc_error(17)), "grpc UNKNOWN");
+        assert_eq!(name(grpc_error(u32::MAX)), "grpc UNKNOWN");
         assert_eq!(name(-30_999), "other");
+        assert_eq!(name(-40_017), "other");
+        assert_eq!(name(40_014), "other");
         assert_eq!(name(-41), "errno 41");
         assert_eq!(name(i32::MIN), "other");
     }

@@ -46,7 +46,10 @@ class OptionReader(Generic[R]):
         for name, option in self._options.items():
             text, mistakes = getattr(self.request, name), len(self.found)
             if option.field and text != option.initial:
-                value = text if option.kind == "flag" else self.value(name)
+                if isinstance(text, tuple):
+                    value: Any = tuple(self.values(name))
+                else:
+                    value = text if option.kind == "flag" else self.value(name)
                 if len(self.found) == mistakes:
                     values[option.field] = value
         return values

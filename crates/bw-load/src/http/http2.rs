@@ -45,8 +45,9 @@ impl HttpSpec {
         };
         let (count, requests) = (requests.count(), Arc::new(requests));
         let events = self.events.clone();
+        let calls = self.calls(&server);
         let http = move |outstanding| {
-            let http = Http2::new(Arc::clone(&requests), outstanding);
+            let http = Http2::new(Arc::clone(&requests), outstanding).with_calls(calls());
             http.with_streams(events.as_ref().map(EventsSpec::streams))
         };
         let plan = ServerPlan::new("http", self.connecting_to(&server, HTTP_2)?, http);

@@ -10,6 +10,7 @@ use base64::Engine;
 use bw_model::{EngineError, ExchangeAddress, Nanos};
 use bw_protocol::check::{Check, Needle};
 use bw_protocol::events::{EventFormat, EventSpec, Meaning};
+use bw_protocol::grpc::Calls;
 use bw_protocol::http1::{Body, Http1, Request, Requests};
 use bw_protocol::streams::{StreamLimits, Streams};
 use bw_protocol::values::ValueSpec;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 server_spec! {
     /// The user's specification of the target.
     pub struct HttpSpec {
-        /// `http://host[:port][/path]`, or the same with `https`.
+        /// `http://host[:port][/path]`, or the same with `https`; with `grpc` or `grpcs` the operations are calls of gRPC.
         pub url: String,
         /// The method; GET by default.
         #[serde(default = "get")]
@@ -47,6 +48,9 @@ server_spec! {
         /// The version of HTTP.
         #[serde(default)]
         pub http: HttpVersion,
+        /// The deadline that each call of gRPC has; None: none.
+        #[serde(default)]
+        pub deadline_ns: Option<Nanos>,
         /// How responses are read as streams; None: they are not.
         #[serde(default)]
         pub events: Option<EventsSpec>,
@@ -176,6 +180,8 @@ fn get() -> String {
 pub(super) struct ParsedUrl {
     /// Whether it is https.
     pub(super) tls: bool,
+    /// Whether operations are calls of gRPC.
+    pub(super) is_grpc: bool,
     host: String,
     port: u16,
     /// As in the Host field.
@@ -283,9 +289,11 @@ impl HttpSpec {
         let uri: Uri = url.parse().map_err(|error| {
             self.bad_url(&format!("{error}"), "write it as http://host:port/path")
         })?;
-        let (tls, default_port) = match uri.scheme_str() {
-            Some("http") => (false, 80),
-            Some("https") => (true, 443),
+        let scheme = uri.scheme_str();
+        let is_grpc = matches!(scheme, Some("grpc" | "grpcs"));
+        let (tls, default_port) = match scheme {
+            Some("http" | "grpc") => (false, 80),
+            Some("https" | "grpcs") => (true, 443),
             _ => return Err(self.bad_url("not an http URL", "write it as http://host:port/path")),
         };
         if self.tls.is_some() && !tls {
@@ -293,6 +301,19 @@ impl HttpSpec {
                 "it has settings of TLS",
                 "write it as https://host:port/path",
             ));
+        }
+        if is_grpc && self.http == HttpVersion::One {
+            return Err(self.bad_url("gRPC needs HTTP/2", "set http to \"2\""));
+        }
+        let mut methods = self.requests.iter().map(|one| &one.method);
+        if is_grpc && (self.requests.is_empty() || methods.any(|method| method != "POST")) {
+            return Err(self.bad_url(
+                "a call is a request with a label and the method POST",
+                "add requests",
+            ));
+        }
+        if self.deadline_ns.is_some() && !is_grpc {
+            return Err(self.bad_url("it has a deadline, which gRPC has", "write grpc://"));
         }
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
@@ -311,6 +332,7 @@ impl HttpSpec {
         };
         Ok(ParsedUrl {
             tls,
+            is_grpc,
             host: host.trim_matches(['[', ']']).into(),
             port,
             authority: authority.into(),
@@ -460,7 +482,7 @@ impl HttpSpec {
             Body::Filler(_) => has_body(&method).then_some(0),
             Body::Template(_) => None,
         };
-        if let Some(length) = length {
+        if let Some(length) = length.filter(|_| !server.is_grpc) {
             put("Content-Length", length.to_string());
         }
         Ok(Labelled {
@@ -539,7 +561,35 @@ impl HttpSpec {
         if !given("user-agent") {
             put("User-Agent", "benchwright");
         }
+        if server.is_grpc {
+            fields.splice(0..0, self.fields_of_calls());
+        }
         fields
+    }
+
+    /// Returns the fields that each call of gRPC has.
+    fn fields_of_calls(&self) -> Vec<(String, String)> {
+        let deadline = self
+            .deadline_ns
+            .map(|limit| ("grpc-timeout", timeout_text(limit)));
+        let others = [
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("grpc-accept-encoding", "identity"),
+        ];
+        let others = others.map(|(name, value)| (name, value.to_owned()));
+        let all = deadline.into_iter().chain(others);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Returns how calls of gRPC are judged; None: the operations are none.
+    pub(super) fn calls(&self, server: &ParsedUrl) -> impl Fn() -> Option<Calls> + use<> {
+        let is_stream = self
+            .events
+            .as_ref()
+            .is_some_and(|events| events.format == EventFormat::Grpc);
+        let (is_grpc, has_deadline) = (server.is_grpc, self.deadline_ns.is_some());
+        move || is_grpc.then(|| Calls::new(is_stream, has_deadline))
     }
 
     /// Returns the paths to request: those of the spec, or the URL's.
@@ -639,6 +689,22 @@ pub(super) fn template(what: &str, text: &str, values: &Values) -> Result<Templa
         let message = format!("{what}: {error}");
         EngineError::request("request", message, "correct the text")
     })
+}
+
+/// Returns a time limit as the field `grpc-timeout` has it: at most eight digits and a unit, not below the limit.
+fn timeout_text(limit: Nanos) -> String {
+    const UNITS: [(u64, char); 4] = [
+        (1, 'n'),
+        (1000, 'u'),
+        (1_000_000, 'm'),
+        (1_000_000_000, 'S'),
+    ];
+    let numbers = UNITS.map(|(nanos, unit)| (limit.0.div_ceil(nanos), unit));
+    let (number, unit) = numbers
+        .into_iter()
+        .find(|one| one.0 < 100_000_000)
+        .unwrap_or((99_999_999, 'S'));
+    format!("{number}{unit}")
 }
 
 /// Returns the method of this name.

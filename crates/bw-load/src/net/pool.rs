@@ -627,12 +627,12 @@ impl<P: Protocol> Pool<P> {
     fn end_unseen(&mut self, slot: u32, mut result: i64, unseen: Nanos) {
         self.in_flight -= 1;
         self.timeouts.end(slot);
-        if let Some(streams) = self.protocol.streams() {
+        if self.protocol.streams().is_some() {
             self.firsts.end(slot);
             self.gaps.end(slot);
-            if result < 0 && self.has_begun(slot) {
-                result = streams.broken(slot, result);
-            }
+        }
+        if result < 0 {
+            result = self.protocol.broken(slot, result, self.has_begun(slot));
         }
         self.connections.ended.push_back(Reaped {
             slot,

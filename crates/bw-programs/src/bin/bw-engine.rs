@@ -8,6 +8,7 @@ use bw_load::request::LoadRequest;
 use bw_load::run::{self, Progress, RunListener};
 use bw_load::{environment, kernel_probe};
 use bw_model::{EngineError, ErrorLocation};
+use bw_proto::CallRequest;
 use bw_sys::clock::monotonic_ns;
 use bw_sys::process::{die_with_parent, exit_now, parent_id};
 use bw_trace::capture::{CaptureRequest, capture};
@@ -36,6 +37,7 @@ enum Request {
     ClockProbe(clock_offset::ProbeRequest),
     Floor(FloorRequest),
     Probe(ProbeRequest),
+    GrpcCall(CallRequest),
     TraceConvert(Box<ConvertRequest>),
     TraceStat(Box<StatRequest>),
     TraceCompare(Box<CompareRequest>),
@@ -281,6 +283,10 @@ fn answer(request: Request) -> Result<i32, EngineError> {
         }
         Request::Probe(request) => {
             say(&Answer::Result(&kernel_probe::probe(&request.paths)));
+            Ok(0)
+        }
+        Request::GrpcCall(request) => {
+            say(&Answer::Result(&bw_proto::call(&request)?));
             Ok(0)
         }
         Request::TraceConvert(request) => {

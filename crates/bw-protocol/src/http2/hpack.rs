@@ -13,6 +13,7 @@
 
 pub(super) mod huffman;
 
+use crate::grpc;
 use huffman::CompressionError;
 use std::collections::VecDeque;
 
@@ -22,6 +23,8 @@ const TABLE_BYTES: u32 = 4096;
 pub(super) const ENTRY_BYTES: u32 = 32;
 /// The length of the longest text that has a meaning here is below this [bytes].
 const TEXT_BYTES: usize = 24;
+/// How much of a `grpc-message` is stored [bytes]: three for each byte of its text, as it is encoded.
+const MESSAGE_BYTES: usize = 3 * grpc::TEXT_BYTES;
 
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,9 @@ enum Name {
     Status,
     ContentLength,
     ContentEncoding,
+    GrpcStatus,
+    /// Its value is stored when it comes as a text.
+    GrpcMessage,
     /// A pseudo-header field that no response has.
     Pseudo,
     Other,
@@ -40,6 +46,8 @@ impl Name {
             b":status" => Self::Status,
             b"content-length" => Self::ContentLength,
             b"content-encoding" => Self::ContentEncoding,
+            b"grpc-status" => Self::GrpcStatus,
+            b"grpc-message" => Self::GrpcMessage,
             [b':', ..] => Self::Pseudo,
             _ => Self::Other,
         }
@@ -54,7 +62,8 @@ impl Name {
                 let none = value.is_empty() || value.eq_ignore_ascii_case(b"identity");
                 return Some(u64::from(!none));
             }
-            Self::Pseudo | Self::Other => return None,
+            Self::GrpcStatus => return Some(grpc::status_of(value).into()),
+            Self::GrpcMessage | Self::Pseudo | Self::Other => return None,
         };
         if !length.contains(&value.len()) || !value.iter().all(u8::is_ascii_digit) {
             return None;
@@ -94,6 +103,8 @@ pub(super) struct Fields {
     pub(super) content_length: Option<u64>,
     /// Whether the body has a content coding.
     pub(super) is_encoded: bool,
+    /// The status of a call of gRPC.
+    pub(super) grpc_status: Option<u32>,
     /// Whether the fields do not follow the rules of HTTP/2: a number is none, or a pseudo-header field is unknown,
     /// repeated, or behind an ordinary one.
     pub(super) malformed: bool,
@@ -120,8 +131,13 @@ impl Fields {
                 self.is_encoded |= field.number != Some(0);
                 true
             }
+            Name::GrpcStatus => {
+                self.ordinary = true;
+                self.grpc_status = field.number.and_then(|status| u32::try_from(status).ok());
+                true
+            }
             Name::Pseudo => false,
-            Name::Other => {
+            Name::GrpcMessage | Name::Other => {
                 self.ordinary = true;
                 true
             }
@@ -137,6 +153,8 @@ pub(super) struct Decoder {
     entries: VecDeque<Field>,
     table_bytes: u32,
     limit_bytes: u32,
+    /// The beginning of the `grpc-message` of the last block that had it as a text.
+    message: Vec<u8>,
 }
 
 impl Decoder {
@@ -145,7 +163,13 @@ impl Decoder {
             entries: VecDeque::with_capacity((TABLE_BYTES / ENTRY_BYTES) as usize),
             table_bytes: 0,
             limit_bytes: TABLE_BYTES,
+            message: Vec::new(),
         }
+    }
+
+    /// Returns the beginning of the `grpc-message` of the last block, empty if it came without a text.
+    pub(super) fn message(&self) -> &[u8] {
+        &self.message
     }
 
     /// Begins anew, for a new connection.
@@ -161,6 +185,7 @@ impl Decoder {
     /// It cannot be decoded.
     pub(super) fn decode(&mut self, block: &[u8]) -> Result<Fields, CompressionError> {
         let mut fields = Fields::default();
+        self.message.clear();
         let mut rest = block;
         let mut may_resize = true;
         while let Some(&first) = rest.first() {
@@ -190,7 +215,7 @@ impl Decoder {
     /// Reads a field that is not in a table, after an integer of `prefix` bits about its name. Its value is not
     /// measured unless it is `stored` or has a meaning.
     fn literal(
-        &self,
+        &mut self,
         rest: &mut &[u8],
         prefix: u32,
         stored: bool,
@@ -212,6 +237,16 @@ impl Decoder {
                 value_bytes: 0,
                 number: None,
             });
+        }
+        if name.name == Name::GrpcMessage {
+            self.message = if value.is_huffman {
+                let mut text = Vec::new();
+                huffman::decode(value.bytes, |byte| text.push(byte))?;
+                text
+            } else {
+                value.bytes.to_vec()
+            };
+            self.message.truncate(MESSAGE_BYTES);
         }
         let text = Text::decode(value)?;
         Ok(Field {

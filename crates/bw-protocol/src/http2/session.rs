@@ -142,7 +142,11 @@ impl Http2Session {
         }
         let request = http.requests.sent(&stream.sending);
         let (slot, is_measured) = (stream.slot, stream.is_measured);
-        let (status, result) = (stream.status, stream.result(request));
+        let (status, mut result) = (stream.status, stream.result(request));
+        if let Some(calls) = &http.calls {
+            let text = self.decoder.message();
+            result = calls.complete(&stream.answer, status, text, result);
+        }
         let result = http.complete(slot, status, &request.check, is_measured, result);
         ends.push(stream.end(result));
     }
@@ -191,7 +195,7 @@ impl Http2Session {
             frame::DATA => self.take_data(head, http, out, ends),
             frame::HEADERS => self.take_headers(head, payload, http, out, ends),
             frame::CONTINUATION => self.take_continuation(head, payload, http, out, ends),
-            frame::RST_STREAM => self.take_reset(head, payload, ends),
+            frame::RST_STREAM => self.take_reset(head, payload, http, ends),
             frame::SETTINGS => self.take_settings(head, payload, out),
             frame::PUSH_PROMISE => Err(Broken),
             frame::PING => self.take_ping(head, payload, out),
@@ -256,14 +260,16 @@ impl Http2Session {
         &mut self,
         head: FrameHead,
         payload: &[u8],
+        http: &Exchanges<Requests>,
         ends: &mut Vec<End>,
     ) -> Result<(), Broken> {
         let code = frame::number(payload).ok_or(Broken)?;
         self.streams.known(head.stream)?;
         if let Some(stream) = self.streams.remove(head.stream) {
-            let result = match code {
-                frame::REFUSED_STREAM => -libc::ECONNREFUSED,
-                _ => -libc::ECONNRESET,
+            let result = match (&http.calls, code) {
+                (Some(calls), _) => calls.reset(code, frame::error_name(code)),
+                (None, frame::REFUSED_STREAM) => (-libc::ECONNREFUSED).into(),
+                (None, _) => (-libc::ECONNRESET).into(),
             };
             ends.push(stream.end(result));
         }
@@ -318,6 +324,9 @@ impl Http2Session {
         let end = (head.length.saturating_sub(padding)).saturating_sub(read) as usize;
         if let Some(content) = piece.get(begin..end.min(piece.len())) {
             check.read(&mut stream.matched, content);
+            if http.calls.is_some() {
+                stream.answer.read(content);
+            }
             // Before the response's own head it is an error.
             if stream.status > 0
                 && !content.is_empty()
@@ -387,6 +396,7 @@ impl Http2Session {
         // Always: what follows on this connection refers to it.
         let fields = self.decoder.decode(block).map_err(|_| Broken)?;
         let Some(stream) = stream else { return Ok(()) };
+        stream.answer.take_status(fields.grpc_status);
         let valid = match fields {
             Fields {
                 malformed: true, ..
@@ -526,7 +536,8 @@ impl Http2Session {
                 if self.left == head.length {
                     self.first_byte = piece.first().copied().unwrap_or_default();
                 }
-                let is_read = http.requests.searches || http.streams.is_some();
+                let is_read =
+                    http.requests.searches || http.streams.is_some() || http.calls.is_some();
                 if head.kind == frame::DATA && is_read {
                     self.read_body(head, piece, http);
                 }

@@ -3,6 +3,7 @@
 use super::frame::{self, Broken, FrameHead};
 use super::request::{EncodedRequest, FilledBody, Requests, Sending};
 use crate::check::Matched;
+use crate::grpc::Answer;
 use crate::{End, Outgoing};
 use bw_record::errno::RESPONSE_CUT;
 use std::collections::VecDeque;
@@ -23,6 +24,8 @@ pub(super) struct Stream {
     pub(super) status: u16,
     /// Whether the response's body has a content coding.
     pub(super) is_encoded: bool,
+    /// Of a call: what is known of its answer.
+    pub(super) answer: Answer,
     /// The length of the body that the response announced.
     pub(super) expected: Option<u64>,
     /// How much of it has arrived [bytes].

@@ -461,13 +461,15 @@ def run_load(
         return _answered(engine.answer(EngineResult, progress=progress, warn=warn), places)
 
 
-def ask_engine(request: msgspec.Struct, kind: type[ResultT]) -> EngineAnswer[ResultT]:
+def ask_engine(
+    request: msgspec.Struct, kind: type[ResultT], places: InputPositions = NO_POSITIONS
+) -> EngineAnswer[ResultT]:
     """Return the engine's answer to a request; `kind` is the result's type.
 
     Raises InputError (with path, line and column) or BenchError, as the engine reports.
     """
     with conversation(request) as engine:
-        return _answered(engine.answer(kind))
+        return _answered(engine.answer(kind), places)
 
 
 def capture_trace(

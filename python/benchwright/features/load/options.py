@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _bare = partial(Option, group="without a WORKLOAD")
 _target = partial(Option, group="target", key=True)
+_grpc = partial(Option, group="calls of gRPC", key=True)
 _stream = partial(Option, group="answers as events, language models", key=True)
 _run = partial(Option, group="how it is run", key=True)
 _TRACE = "the trace"
@@ -103,7 +104,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     target: Annotated[
         Text,
         Option(
-            "null, a path, dir:PATH, http[s]://HOST/PATH, redis[s]://HOST:PORT, "
+            "null, a path, dir:PATH, http[s]://HOST/PATH, grpc[s]://HOST:PORT, redis[s]://HOST:PORT, "
             "postgres://USER@HOST/DB, tcp://HOST:PORT, tls://HOST:PORT, udp://HOST:PORT or "
             "nfs://HOST/EXPORT",
             "T",
@@ -385,6 +386,60 @@ class TargetOptions(msgspec.Struct, frozen=True):
             field="ignore_eos",
         ),
     ] = False
+    grpc: Annotated[
+        Text,
+        _grpc(
+            "method of a gRPC server that is called; answers that are streams are read as events",
+            "package.Service/Method",
+            words.grpc_method,
+            "grpc",
+        ),
+    ] = None
+    proto: Annotated[
+        Text, _grpc(".proto file with the service", "FILE", words.proto_path, "proto", names="file")
+    ] = None
+    import_path: Annotated[
+        Text,
+        _grpc(
+            "directories with what the .proto file imports, separated by :",
+            "DIR",
+            str,
+            "import_path",
+            default="that of the file",
+            names="directory",
+        ),
+    ] = None
+    data: Annotated[
+        Text,
+        _grpc(
+            "message of each call as JSON, or @FILE; of several, one behind the other, each call has "
+            "one at random",
+            "JSON",
+            words.grpc_data,
+            "data",
+            default="{}, an empty message",
+            no_default="it may change the data of the server",
+        ),
+    ] = None
+    metadata: Annotated[
+        tuple[str, ...],
+        _grpc(
+            "metadata of each call; of a name that ends with -bin the value is base64; repeatable",
+            "NAME:VALUE",
+            words.grpc_metadata,
+            "metadata",
+        ),
+    ] = ()
+    deadline: Annotated[
+        Text,
+        _grpc(
+            "deadline of each call (grpc-timeout), which is its time limit too",
+            "500ms",
+            words.some_ns,
+            "deadline_ns",
+            default="none",
+        ),
+    ] = None
     ca: Annotated[
         Text,
         _target(

@@ -24,6 +24,8 @@ from benchwright.features.load.request import (
     DirTarget,
     Events,
     FileTarget,
+    GrpcCall,
+    HttpRequest,
     HttpTarget,
     LanguageModel,
     LoadTarget,
@@ -32,6 +34,7 @@ from benchwright.features.load.request import (
     OneTarget,
     Payload,
     PostgresTarget,
+    ProtoFile,
     RedisTarget,
     ServerTarget,
     SeveralTarget,
@@ -406,15 +409,20 @@ MOST_HOSTS = 256
 UNIX_PATH_MOST = 107
 """Maximum length of the path of a Unix socket [bytes]: unix(7)."""
 _POSTGRES = ("postgres", "postgresql")
-_SCHEMES = (*("http", "https", "tcp", "tls", "udp", "redis", "rediss"), *(*_POSTGRES, "nfs"))
+_HTTP_PORTS = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443}
+_SCHEMES = (*_HTTP_PORTS, *("tcp", "tls", "udp", "redis", "rediss"), *(*_POSTGRES, "nfs"))
 _DIRECTORY = "dir:"
 POSTGRES_PORT = 5432
-_HTTP_PORTS = {"http": 80, "https": 443}
 _TLS: tuple[str, ...] = Tls.__struct_fields__
-_NESTED: dict[str, type[msgspec.Struct]] = {"events": Events, "language_model": LanguageModel}
+_NESTED: dict[str, type[msgspec.Struct]] = {
+    "events": Events,
+    "language_model": LanguageModel,
+    "call": GrpcCall,
+}
 """Members of an HTTP target whose fields are options of it."""
-EVENT_OPTIONS = frozenset(name for kind in _NESTED.values() for name in kind.__struct_fields__)
+EVENT_OPTIONS = frozenset((*Events.__struct_fields__, *LanguageModel.__struct_fields__))
 """Options of a target whose answers are read as events."""
+_NESTED_OPTIONS = frozenset(name for kind in _NESTED.values() for name in kind.__struct_fields__)
 _REDIS_PORT = 6379
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
 
@@ -431,7 +439,7 @@ def parse_target(text: str) -> OneTarget:
     if scheme not in _SCHEMES:
         raise ValueError(
             f"{scheme}:// is not a kind of target; use null, a path, dir:PATH, http://, "
-            "https://, tcp://, tls://, udp://, redis://, rediss://, postgres:// or nfs://"
+            "https://, grpc://, grpcs://, tcp://, tls://, udp://, redis://, rediss://, postgres:// or nfs://"
         )
     if not rest:
         raise ValueError(f"{text!r} has no host")
@@ -479,10 +487,14 @@ def _http(text: str) -> HttpTarget:
     path = parts.path or "/"
     if parts.query:
         path += "?" + parts.query
+    is_grpc = parts.scheme in ("grpc", "grpcs")
+    if is_grpc and path != "/":
+        raise ValueError(f"{text!r} has more than {parts.scheme}://HOST:PORT: a method is --grpc")
     return HttpTarget(
         url=f"{parts.scheme}://{parts.netloc}/",
         paths=(path,),
-        tls=Tls() if parts.scheme == "https" else None,
+        http="2" if is_grpc else "1.1",
+        tls=Tls() if parts.scheme in ("https", "grpcs") else None,
     )
 
 
@@ -660,8 +672,7 @@ def exchange_name(target: LoadTarget, *, recorded: bool) -> str:
     for one in each_of(target):
         match one:
             case HttpTarget():
-                methods = [request.method for request in one.requests]
-                names |= set(methods or [one.method])
+                names |= {_name_of(request, one) for request in one.requests} or {one.method}
             case RedisTarget():
                 names |= {command_label(words) for words in one.commands}
             case PostgresTarget():
@@ -670,6 +681,16 @@ def exchange_name(target: LoadTarget, *, recorded: bool) -> str:
             case _:
                 return "requests"
     return names.pop() if len(names) == 1 else "requests"
+
+
+def _name_of(request: HttpRequest, target: HttpTarget) -> str:
+    """Return the method of a request, of HTTP or of gRPC."""
+    return request.path.rpartition("/")[2] if is_grpc(target) else request.method
+
+
+def is_grpc(target: HttpTarget) -> bool:
+    """Return whether operations are calls of gRPC."""
+    return target.url.startswith(("grpc:", "grpcs:"))
 
 
 def commands_text(text: str) -> str:
@@ -719,12 +740,110 @@ def _with_nested(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(target, HttpTarget):
         return options
     found = dict(options)
+    if isinstance(path := found.get("proto"), str):
+        found["proto"] = proto_files(path, found.get("import_path"), _contents_of)
     for member, kind in _NESTED.items():
         own = {k: found.pop(k) for k in kind.__struct_fields__ if k in found}
         if own:
             read = getattr(target, member)
             found[member] = msgspec.structs.replace(read if read else kind(), **own)
     return found
+
+
+# -- gRPC ------------------------------------------------------------------------------
+
+_IMPORT = re.compile(r"""^\s*import\s+(?:public\s+|weak\s+)?["']([^"']+)["']\s*;""", re.MULTILINE)
+_METADATA = re.compile(r"[0-9a-z_.-]+", re.ASCII)
+MOST_PROTO_BYTES = 16 * 2**20
+"""Maximum length of a `.proto` file."""
+
+
+def _contents_of(path: str) -> bytes | None:
+    """Return the contents of a file; None if there is none."""
+    if not os.path.isfile(path):
+        return None
+    with open_regular(path) as file:
+        return file.read(MOST_PROTO_BYTES)
+
+
+def proto_files(
+    path: str, import_path: str | None, read: Callable[[str], bytes | None]
+) -> tuple[ProtoFile, ...]:
+    """Return a `.proto` file and those that it imports, as far as they are found: in the directories
+    of `import_path`, separated by `:`, and in that of the file. The engine has those of protobuf
+    itself, and reports the others that are not there. Raises ValueError for bytes that are no text.
+    """
+    directories = [*(import_path.split(":") if import_path else ()), os.path.dirname(path)]
+    wanted = [(_import_name(path, directories), [path])]
+    found: dict[str, ProtoFile] = {}
+    while wanted:
+        name, candidates = wanted.pop()
+        if name in found:
+            continue
+        contents = next((one for at in candidates if (one := read(at)) is not None), None)
+        if contents is None:
+            continue
+        try:
+            text = contents.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"{name} is not UTF-8") from None
+        found[name] = ProtoFile(name, text)
+        wanted += [
+            (one, [os.path.join(directory, one) for directory in directories])
+            for one in _IMPORT.findall(text)
+        ]
+    return tuple(found.values())
+
+
+def _import_name(path: str, directories: Sequence[str]) -> str:
+    """Return the name of a file in the first directory that has it, its last part if none has."""
+    inside = (os.path.relpath(path, directory or ".") for directory in directories)
+    return next((one for one in inside if not one.startswith("..")), os.path.basename(path))
+
+
+def proto_path(text: str) -> str:
+    """Return the path of a `.proto` file that can be read."""
+    try:
+        with open_regular(text):
+            return text
+    except OSError as error:
+        raise ValueError(f"{text}: {error.strerror}") from None
+
+
+def grpc_method(text: str) -> str:
+    """Return the name of a method, `package.Service/Method`."""
+    if not re.fullmatch(r"/?[\w.]+[/.]\w+", text, re.ASCII):
+        raise ValueError(f"{text!r} is not a method such as package.Service/Method")
+    return text
+
+
+def grpc_data(text: str) -> str:
+    """Return messages as JSON: a text, or the contents of `@FILE`."""
+    if not text.startswith("@"):
+        return text
+    try:
+        with open_regular(text[1:]) as file:
+            return file.read().decode()
+    except OSError as error:
+        raise ValueError(f"{text}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{text} is not UTF-8") from None
+
+
+def grpc_metadata(text: str) -> tuple[str, str]:
+    """Return the name and value of `NAME:VALUE`; the value of a name that ends with `-bin` is base64."""
+    name, colon, value = text.partition(":")
+    name, value = name.strip().lower(), value.strip()
+    if not colon or not _METADATA.fullmatch(name):
+        raise ValueError(f"{text!r} is not NAME:VALUE; a name has letters, digits, - _ and .")
+    if name.startswith("grpc-") or name in ("te", "content-type", "host"):
+        raise ValueError(f"{name} is a name of gRPC itself")
+    if name.endswith("-bin"):
+        try:
+            value = base64.b64encode(base64.b64decode(value, validate=True)).decode().rstrip("=")
+        except ValueError:
+            raise ValueError(f"the value of {name} is not base64") from None
+    return name, value
 
 
 _HEX_WITH_PLACES = re.compile(r"(?:[0-9a-f\s]|\$\{[A-Za-z0-9_-]+\})*", re.ASCII | re.IGNORECASE)
@@ -925,7 +1044,7 @@ def options_of(target: LoadTarget) -> tuple[str, ...]:
         # Those of TLS turn it on.
         return (*fields, "commands", *_TLS)
     if isinstance(target, HttpTarget):
-        fields = (*fields, *sorted(EVENT_OPTIONS))
+        fields = (*fields, *sorted(_NESTED_OPTIONS))
     return fields if tls_of(target) is None else (*fields, *_TLS)
 
 

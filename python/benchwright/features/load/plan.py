@@ -4,7 +4,7 @@ Decision: the command line wins over the file, field by field; a field that neit
 sets has the request's default. A workload that never ends gets a duration.
 
 A search or a generator sees one load at one rate: the probe and its result. A search asks for *probes*; a bench runs each and returns a `LoadTrial`. Nothing here uses a clock,
-a server or a file.
+a server or a file; only messages of gRPC are encoded by an engine (grpc.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from benchwright.core.text import part_text
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
 from benchwright.features.load.file_set import at_rate, operations_per_s
+from benchwright.features.load.grpc import with_calls
 from benchwright.features.load.llm import conversation_of, mean_turns, with_requests_of_models
 from benchwright.features.load.parse import is_network
 from benchwright.features.load.prompt_traces import PromptTrace
@@ -362,7 +363,7 @@ def _request(
         measured_ns = fields["duration_ns"] - fields.get("warm_up_ns", 0)
         fields["interval_ns"] = _interval_ns(measured_ns)
     workload = w.Workload(filaments=tuple(filaments), seed=seed, file_set=file_set)
-    target = with_requests_of_models(target)
+    target = with_calls(with_requests_of_models(target))
     return r.LoadRequest(target=target, workload=workload, **fields)
 
 

@@ -220,7 +220,7 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
     """How the answers of a server are read as events. The names of its fields in Python are those of
     the options of a target."""
 
-    events: Literal["sse", "lines", "chunks"] = msgspec.field(name="format", default="sse")
+    events: Literal["sse", "lines", "chunks", "grpc"] = msgspec.field(name="format", default="sse")
     """What delimits events: Server-Sent Events, the ends of lines, or the transfer itself (chunks of
     HTTP/1.1, DATA frames of HTTP/2)."""
     meaning: Literal["plain", "chat", "completions", "responses"] = "plain"
@@ -254,8 +254,31 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of a conversation; each repeats those before it."""
 
 
+class ProtoFile(msgspec.Struct, frozen=True):
+    """A `.proto` file."""
+
+    name: str
+    """As an import has it."""
+    text: str
+
+
+class GrpcCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of gRPC, whose requests `features/load/grpc.py` makes. The names of its fields are those
+    of the options of a target."""
+
+    grpc: str | None = None
+    """`package.Service/Method`; None: it was not named, which is a mistake."""
+    proto: tuple[ProtoFile, ...] = ()
+    """The file with the service, and those that it imports."""
+    import_path: str | None = None
+    data: str = "{}"
+    """Messages as JSON: one, several behind each other, or an array of them."""
+    metadata: tuple[tuple[str, str], ...] = ()
+    deadline_ns: int | None = None
+
+
 class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):
-    """An HTTP server, with persistent connections."""
+    """An HTTP server, with persistent connections; with `grpc` or `grpcs` in its URL a gRPC server."""
 
     url: str
     method: str = "GET"
@@ -268,11 +291,15 @@ class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):
     """The values of their texts, by name."""
     http: Literal["1.1", "2"] = "1.1"
     """The version of HTTP: with https agreed on by ALPN, with http assumed."""
+    deadline_ns: int | msgspec.UnsetType = msgspec.UNSET
+    """The deadline of each call of gRPC; unset: none."""
     events: Events | msgspec.UnsetType = msgspec.UNSET
     """How answers are read as events; unset: an answer is one whole."""
     language_model: LanguageModel | msgspec.UnsetType = msgspec.UNSET
     """What the requests of a language model are; never in a request to the engine, whose `requests`
     are made from it."""
+    call: GrpcCall | msgspec.UnsetType = msgspec.UNSET
+    """What the requests of a gRPC server are; never in a request to the engine."""
 
 
 PING = (("PING",),)
