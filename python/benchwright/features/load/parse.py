@@ -420,8 +420,8 @@ _NESTED: dict[str, type[msgspec.Struct]] = {
     "call": GrpcCall,
 }
 """Members of an HTTP target whose fields are options of it."""
-EVENT_OPTIONS = frozenset((*Events.__struct_fields__, *LanguageModel.__struct_fields__))
-"""Options of a target whose answers are read as events."""
+EVENT_OPTIONS = frozenset((*Events.__struct_fields__, *LanguageModel.__struct_fields__, "grpc"))
+"""Options of a target whose answers are read as events; those of a call may be."""
 _NESTED_OPTIONS = frozenset(name for kind in _NESTED.values() for name in kind.__struct_fields__)
 _REDIS_PORT = 6379
 _HOST_PORT = re.compile(r"[\w.-]+:\d+")
@@ -831,11 +831,18 @@ def grpc_data(text: str) -> str:
 
 
 def grpc_metadata(text: str) -> tuple[str, str]:
-    """Return the name and value of `NAME:VALUE`; the value of a name that ends with `-bin` is base64."""
+    """Return the name and value of `NAME:VALUE`."""
     name, colon, value = text.partition(":")
+    if not colon:
+        raise ValueError(f"{text!r} is not NAME:VALUE")
+    return grpc_pair(name, value)
+
+
+def grpc_pair(name: str, value: str) -> tuple[str, str]:
+    """Return a name of metadata and its value, of a name that ends with `-bin` base64."""
     name, value = name.strip().lower(), value.strip()
-    if not colon or not _METADATA.fullmatch(name):
-        raise ValueError(f"{text!r} is not NAME:VALUE; a name has letters, digits, - _ and .")
+    if not _METADATA.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of metadata: it has letters, digits, - _ and .")
     if name.startswith("grpc-") or name in ("te", "content-type", "host"):
         raise ValueError(f"{name} is a name of gRPC itself")
     if name.endswith("-bin"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,7 +19,14 @@ from benchwright.core.untrusted import regular_bytes
 from benchwright.features.load import parse as words
 from benchwright.features.load import workload as w
 from benchwright.features.load.options import TargetOptions
-from benchwright.features.load.request import MEANINGS, LoadTarget, Payload, Stall, Statement
+from benchwright.features.load.request import (
+    MEANINGS,
+    LoadTarget,
+    Payload,
+    ProtoFile,
+    Stall,
+    Statement,
+)
 from benchwright.inputs.form import (
     Form,
     each,
@@ -353,6 +362,61 @@ def _payloads(table: TomlTable, key: str) -> tuple[Payload, ...]:
     return tuple(payloads)
 
 
+def _proto(table: TomlTable, key: str) -> tuple[ProtoFile, ...] | None:
+    """Return a `.proto` file, relative to the text, and those that it imports."""
+    name = table.text(key)
+    if name is None:
+        return None
+    place = table.at(key)
+    directory = Path(place.file).parent
+    said = table.values.get("import_path")
+    paths = [str(directory / one) for one in said.split(":")] if isinstance(said, str) else []
+
+    def read(path: str) -> bytes | None:
+        if path not in table.files and not Path(path).is_file():
+            return None
+        return _contents_beside(table, os.path.relpath(path, directory), place)
+
+    try:
+        found = words.proto_files(str(directory / name), ":".join(paths) or None, read)
+    except ValueError as error:
+        table.refuse(place, f"{key}: {error}")
+        return None
+    if not found:
+        table.refuse(place, f"there is no file {directory / name}")
+    return found or None
+
+
+def _data(table: TomlTable, key: str) -> str | None:
+    """Return messages as JSON: a text of it, `@FILE` relative to the text, a table, or an array."""
+    said = table.values[key]
+    if not isinstance(said, str):
+        return json.dumps(said, default=str)
+    if not said.startswith("@"):
+        return said
+    contents = _contents_beside(table, said[1:], table.at(key))
+    try:
+        return None if contents is None else contents.decode()
+    except UnicodeDecodeError:
+        table.refuse(table.at(key), f"{said} is not UTF-8")
+        return None
+
+
+def _metadata(table: TomlTable, key: str) -> tuple[tuple[str, str], ...] | None:
+    """Return names and values of metadata: a table, or an array of `NAME:VALUE`."""
+    said = table.values[key]
+    if isinstance(said, list):
+        found = [
+            table.scalar_of(one, words.grpc_metadata, key, place) for place, one in enumerate(said)
+        ]
+    else:
+        inner = table.table(key)
+        if inner is None:
+            return None
+        found = [inner.read(name, partial(words.grpc_pair, name)) for name in inner.values]
+    return tuple(pair for pair in found if pair is not None)
+
+
 _STATEMENT = Form(
     (
         needed("sql", read=of_type(str)),
@@ -474,12 +538,18 @@ _stalls = each(
         Stall,
     )
 )
-_AS_ARRAY = {"commands": _commands, "payload": _payloads}
-"""Readers of options of `bw load` that are arrays in a file."""
+_IN_FILES = {
+    "commands": _commands,
+    "payload": _payloads,
+    "proto": _proto,
+    "data": _data,
+    "metadata": _metadata,
+}
+"""Readers of options of `bw load` that a file has in another form."""
 TARGET = Form(
     (
         *(
-            key._replace(read=_AS_ARRAY.get(str(key.key), key.read))
+            key._replace(read=_IN_FILES.get(str(key.key), key.read))
             for key in keys_of(TargetOptions)
         ),
         optional("threads", words.some),
