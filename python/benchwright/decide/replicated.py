@@ -15,22 +15,20 @@ import msgspec
 from benchwright.core.plan import Replicated, ReplicatePath, Replication, RunMore, StopDecision
 from benchwright.core.quantity import finite
 from benchwright.core.results import LevelSpread, Population
-from benchwright.core.text import duration_ns_text, plural, replicates_text
+from benchwright.core.text import plural, replicates_text
 from benchwright.decide.history import History, ReplicateOutcome, missing_text
+from benchwright.decide.replication import next_path
 from benchwright.stats.nested import NestedEstimate, Prediction, nested_estimate
 
 
 def decide_replicated(rule: Replicated, history: History) -> RunMore | StopDecision:
     """Return the next trials, all of one replicate, or why the test stops."""
+    if rule.precise is not None:
+        return next_path(rule, history)
     replication, outcomes = rule.replication, history.outcomes
     path = next_in_order(replication, outcomes)
     if path is None:
         return _ended(rule, history)
-    most_ns = None if rule.precise is None else rule.precise.max_time_ns
-    if most_ns is not None and spent_ns(outcomes) >= most_ns:
-        limit = duration_ns_text(most_ns)
-        detail = f"{_counts(rule, history)}: {limit} are used up"
-        return StopDecision("max-time", detail, answered=False)
     assert replication.trials is not None, "the numbers are given"
     done = sum(one.path == path and one.counts for one in outcomes)
     return RunMore(replication.trials - done, path)
@@ -59,11 +57,6 @@ def _following(replication: Replication, path: ReplicatePath) -> ReplicatePath |
     return None
 
 
-def spent_ns(outcomes: Sequence[ReplicateOutcome]) -> int:
-    """Return the time of all trials and of all replicates that were made [ns]."""
-    return sum(one.spent_ns + sum(one.made_ns) for one in outcomes)
-
-
 def _ended(rule: Replicated, history: History) -> StopDecision:
     if not history.trials:
         detail = f"all {history.failed} trials failed: there is nothing to estimate"
@@ -90,7 +83,8 @@ def nested_of(
 ) -> NestedEstimate:
     """Return the mean over the outermost level, with what its error is made of."""
     names = [level.kind.value for level in replication.levels]
-    return nested_estimate(values, paths, confidence, names)
+    chosen = expected_trials(replication) is None
+    return nested_estimate(values, paths, confidence, names, sequential=chosen)
 
 
 def expected_trials(replication: Replication) -> int | None:
