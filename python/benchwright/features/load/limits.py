@@ -30,6 +30,7 @@ from benchwright.features.load.engine_values import (
     load_value,
     whole_histogram,
 )
+from benchwright.features.load.mean_interval import ABOVE, BELOW, PartMeans, ends, part_means
 from benchwright.features.load.request import LoadRequest
 from benchwright.features.load.response_times import Histogram
 from benchwright.features.load.steady import response_change
@@ -49,13 +50,8 @@ from benchwright.stats.special import binomial_cdf
 
 ERROR = 0.05
 """Probability at most which a limit is called held or missed by chance."""
-_PART_NS = 10**9
-"""Shortest part of a load whose mean is compared with those of others: the shorter, the more it
-resembles the next one."""
 _UPPER_BOUNDS = ("first", "first_service", "first_visible", "first_event", "last")
 """Times of streams that a late read can only make larger."""
-_FEWEST_PARTS = 5
-"""From this number of parts on, their means show how much a mean varies."""
 
 
 def why_not_streamed(criterion: Criterion, request: LoadRequest) -> Iterator[tuple[str, str]]:
@@ -155,8 +151,8 @@ class _Operations:
         """What a value that is absent counts as in a mean that holds; None: it is left out."""
         self.independent: int | None = None
         """The number of independent groups of values; None: each value is one."""
-        self.intervals = result.intervals if self.is_all else ()
-        """Those whose mean responses show how much a mean varies."""
+        self.parts = _part_means(result)
+        """Intervals whose mean responses show how much a mean varies; None: nothing does."""
 
     @property
     def whole(self) -> int:
@@ -346,7 +342,7 @@ class _Streams(_Operations):
         self.what = f" {name.replace('_', ' ')}"
         self.noun = "gap" if name == "gap" else "stream"
         self.without = "failed, have none" if name in _UPPER_BOUNDS else "failed"
-        self.intervals = ()
+        self.parts = None
         self.least_lost, self.most_lost = lost_streams(result)
         self.skipped = self.skipped if self.least_lost else 0
         if name == "gap":
@@ -474,10 +470,10 @@ def _of_mean(criterion: Criterion, group: _Operations) -> _Answer:
         why = f"no {group.noun} has a{group.what or ' response time'}"
         return _Answer(GateOutcome.UNDECIDED, why)
     shown = f"mean{group.what} {duration_ns_text(round(1e6 * value))}"
-    margin_ms = _margin_ms(group)
-    if abs(value - criterion.limit) <= margin_ms:
-        margin = duration_ns_text(round(1e6 * margin_ms), 2)
-        detail = f"{shown} ±{margin}: too close to the limit"
+    low, high = ends(value, *(_half_ms(group, value, at) for at in (BELOW, ABOVE)))
+    if low <= criterion.limit <= high:
+        reach = " to ".join(duration_ns_text(round(min(1e6 * end, 1e18)), 2) for end in (low, high))
+        detail = f"{shown} ({reach}): too close to the limit for so short a load"
         return _Answer(GateOutcome.UNDECIDED, detail, value)
     least, most = _mean_bounds_ms(group, value)
     if criterion.holds(value):
@@ -521,25 +517,26 @@ def _mean_bounds_ms(group: _Operations, mean_ms: float) -> tuple[float, float]:
     return least, most
 
 
-def _margin_ms(group: _Operations) -> float:
-    """Return half of the interval of the mean response [ms]: by the means of parts of the load of a
-    second where there are enough of them, and at least that of independent operations."""
+def _half_ms(group: _Operations, mean_ms: float, quantile: float) -> float:
+    """Return half of the interval of the mean [ms]: by the load's intervals, and at least that of
+    independent operations. A part of the operations has both: its own noise, and what all have."""
     times = group.kind.response_ns
     alone = 0.0
     n = times.count if group.independent is None else min(group.independent, times.count)
     if times.sd is not None and n:
-        alone = t_quantile(1 - ERROR, n) * times.sd / 1e6 / math.sqrt(n)
-    parts: dict[int, tuple[int, float]] = {}
-    for interval in group.intervals:
-        n = interval.completed - interval.errors
-        if interval.response_ns_mean is not None and n > 0:
-            part = interval.start_ns // max(_PART_NS, interval.length_ns)
-            before, total = parts.get(part, (0, 0.0))
-            parts[part] = before + n, total + n * interval.response_ns_mean
-    if len(parts) < _FEWEST_PARTS:
+        alone = t_quantile(2 * quantile - 1, n) * times.sd / 1e6 / math.sqrt(n)
+    if group.parts is None:
         return alone
-    whole = sum(n for n, _ in parts.values())
-    mean = sum(total for _, total in parts.values()) / whole
-    spread = sum((total - n * mean) ** 2 for n, total in parts.values())
-    together = math.sqrt(spread * len(parts) / (len(parts) - 1)) / whole
-    return max(alone, t_quantile(1 - ERROR, len(parts) - 1) * together / 1e6)
+    together = mean_ms * group.parts.half_width(quantile) / max(group.parts.mean, 1e-300)
+    return max(alone, together) if group.is_all else math.hypot(alone, together)
+
+
+def _part_means(result: EngineResult) -> PartMeans | None:
+    found = part_means(
+        [
+            (one.completed - one.errors, one.response_ns_mean or 0.0)
+            for one in result.intervals
+            if one.response_ns_mean is not None or one.completed == one.errors
+        ]
+    )
+    return found if found.is_enough else None
