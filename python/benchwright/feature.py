@@ -180,6 +180,7 @@ TABLE = (
         kinds=("ramp", "peak", "surface"),
     ),
     Row("history", ("history",)),
+    Row("merge"),
     Row("exchange", ("export",)),
     Row("profile"),
     Row("autopilot", ("measure", "barrier"), (), (".ap",), ("getstats", "graphit")),
@@ -308,6 +309,8 @@ def _import(name: str) -> Feature:
             from benchwright.features.search import FEATURE
         case "history":
             from benchwright.features.history import FEATURE
+        case "merge":
+            from benchwright.features.merge import FEATURE
         case "exchange":
             from benchwright.features.exchange import FEATURE
         case "profile":

@@ -29,7 +29,8 @@ from ci_scripts import EXPRESSION, run_script, shellcheck
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
-GITLAB = yaml.safe_load((ROOT / "packaging/ci/gitlab.yml").read_text())[".benchwright"]
+TEMPLATES = yaml.safe_load((ROOT / "packaging/ci/gitlab.yml").read_text())
+GITLAB = TEMPLATES[".benchwright"]
 BUILD = "cp prog.in prog; chmod +x prog"
 # Other tests change limits of the machine, and may cause messages of the kernel.
 ACCEPTED = ("environment-changed-between-trials", "errors-in-kernel-log")
@@ -137,11 +138,7 @@ class Job:
         """Do what one of GitHub's actions does."""
         caches = self.runner / "caches"
         if action == "actions/upload-artifact":
-            place = self.runner / "artifacts" / words["name"]
-            place.mkdir(parents=True)
-            # As on GitHub, a path that does not exist is left out.
-            for path in filter(os.path.exists, words["path"].split()):
-                shutil.copy(path, place)
+            upload(words["path"].split(), self.runner / "artifacts" / words["name"])
         elif action == "actions/cache/restore":
             found = sorted(caches.glob(words["restore-keys"] + "*"))
             if found:
@@ -154,6 +151,19 @@ class Job:
     @property
     def verdict(self) -> str:
         return self.outputs.get("steps.compare.outputs.verdict", "")
+
+
+def upload(paths: list[str], place: Path) -> None:
+    """Store files as an artifact, or what one directory contains; modes and owners are lost."""
+    place.mkdir(parents=True)
+    # As on GitHub, a path that does not exist is left out.
+    for path in filter(os.path.exists, paths):
+        if os.path.isdir(path):
+            shutil.copytree(path, place, dirs_exist_ok=True)
+        else:
+            shutil.copy(path, place)
+    for stored in place.rglob("*"):
+        stored.chmod(0o755 if stored.is_dir() else 0o644)
 
 
 def git(place: Path, *words: str) -> str:
@@ -328,7 +338,8 @@ def test_no_input_is_a_part_of_a_script(step: dict[str, Any]) -> None:
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
 def test_scripts_have_no_mistakes_of_the_shell(tmp_path: Path) -> None:
     scripts = [one["run"] for one in STEPS if "run" in one]
-    assert shellcheck([*scripts, "\n".join(GITLAB["script"])], tmp_path) == ""
+    scripts += ["\n".join(one["script"]) for one in TEMPLATES.values()]
+    assert shellcheck(scripts, tmp_path) == ""
 
 
 def test_every_input_and_output_is_used() -> None:
@@ -339,28 +350,131 @@ def test_every_input_and_output_is_used() -> None:
         assert one.get("required", False) or "default" in one
 
 
-@pytest.mark.parametrize(("head", "statuses"), [("regression", (1,)), ("noise", (0, 3))])
-def test_the_template_for_gitlab(job: Job, head: str, statuses: tuple[int, ...]) -> None:
-    base = git(job.workspace, "rev-parse", f"{head}^")
-    git(job.workspace, "checkout", "-q", head)
+def gitlab(job: Job, template: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a template of GitLab on the commit that is checked out."""
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         **{name: str(text) for name, text in GITLAB["variables"].items()},
         "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"],
-        "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": git(job.workspace, "rev-parse", "HEAD^"),
         "BW_COMMAND": "./prog input",
         "BW_BUILD": BUILD,
         "BW_MAX_TIME": "2m",
         "BW_ACCEPT": " ".join(ACCEPTED),
         "BW_FAIL_IF": "slower by 30%",
         "BW_MARGIN": "30%",
+        **more,
     }
     # GitLab's runner joins the lines into one script.
-    script = job.runner / "script.sh"
-    done = run_script("\n".join(GITLAB["script"]), script, job.workspace, environment)
+    text = "\n".join(TEMPLATES[template]["script"])
+    return run_script(text, job.runner / "script.sh", job.workspace, environment)
+
+
+@pytest.mark.parametrize(("head", "statuses"), [("regression", (1,)), ("noise", (0, 3))])
+def test_the_template_for_gitlab(job: Job, head: str, statuses: tuple[int, ...]) -> None:
+    git(job.workspace, "checkout", "-q", head)
+    done = gitlab(job, ".benchwright")
     assert done.returncode in statuses, done.stdout
     assert GITLAB["allow_failure"]["exit_codes"] == 3
     report = ElementTree.parse(job.workspace / GITLAB["artifacts"]["reports"]["junit"])
     assert len(list(report.getroot().iter("failure"))) == (head == "regression")
     assert "head: " in (job.workspace / "bw-results" / "comment.md").read_text()
+
+
+# -- several jobs, one verdict ----------------------------------------------------------------
+
+
+def documented(title: str) -> dict[str, Any]:
+    """Return the workflow with this title in docs/howto-ci.md."""
+    text = (ROOT / "docs/howto-ci.md").read_text()
+    (block,) = re.findall(rf'```yaml title="{re.escape(title)}"\n(.*?)```', text, re.DOTALL)
+    found: dict[str, Any] = yaml.safe_load(block)
+    return found
+
+
+def action_inputs(steps: list[dict[str, Any]], **more: str) -> dict[str, str]:
+    """Return what a documented job gives the action, with the values of expressions, on the
+    repository of this test and with the `bw` that is installed."""
+    (given,) = (step["with"] for step in steps if "benchwright" in step["uses"])
+    own = {name: EXPRESSION.sub(lambda found: more[found[1]], text) for name, text in given.items()}
+    own = {name.replace("-", "_"): text for name, text in own.items() if name != "install"}
+    test = {
+        name: text for name, text in inputs().items() if name not in ("fail_if", "command", "build")
+    }
+    return {**test, **own, **({"build": BUILD} if "build" in own else {})}
+
+
+@pytest.mark.parametrize(("head", "status"), [("regression", 1), ("noise", 0)])
+def test_the_workflow_of_several_jobs(job: Job, head: str, status: int) -> None:
+    workflow = documented("bench-jobs.yml")["jobs"]
+    git(job.workspace, "checkout", "-q", head)
+    git(job.workspace, "update-ref", "refs/remotes/origin/main", f"{head}^")
+    measure, gate = workflow["measure"], workflow["gate"]
+    for number in measure["strategy"]["matrix"]["job"][:3]:
+        one = Job(job.workspace, job.runner, base_ref="main", number=number)
+        one.run(**action_inputs(measure["steps"], **{"matrix.job": str(number)}))
+        assert (one.status, one.verdict) == (0, "measured"), one.log
+    assert gate["needs"] == "measure"
+    (download,) = (step["with"] for step in gate["steps"] if "download" in step["uses"])
+    # Another runner: nothing of the jobs is there but their artifacts.
+    place = job.workspace.parent / "gate"
+    place.mkdir()
+    found = sorted((job.runner / "artifacts").glob(download["pattern"]))
+    assert [path.name for path in found] == [f"benchwright-job-{number}" for number in (1, 2, 3)]
+    for path in found:
+        shutil.copytree(path, place / download["path"] / path.name)
+    last = Job(place, job.runner, number=9)
+    last.run(**{**action_inputs(gate["steps"]), "fail_if": "slower by 30%"})
+    assert last.status == status, last.log
+    assert last.verdict in ("failed", "passed", "undecided")
+    assert (last.verdict == "failed") == bool(status)
+    assert "bw compare --merge, 3 jobs" in last.summary
+    assert "all jobs" in last.summary
+    results = job.runner / "artifacts" / "benchwright"
+    assert {path.name for path in results.iterdir()} >= {"comment.md", "gate.xml", "merge.html"}
+    document = json.loads((results / "compare.json").read_text())
+    assert document["schema"] == "benchwright/merge/1"
+    assert [one["name"] for one in document["jobs"]] == [path.name for path in found]
+    assert len({one["seed"] for one in document["jobs"]}) == 3
+    failures = [*ElementTree.parse(results / "gate.xml").getroot().iter("failure")]
+    assert len(failures) == status
+
+
+def test_jobs_of_other_commits_are_not_merged(job: Job) -> None:
+    jobs = []
+    for number, head in enumerate(("noise", "regression"), 1):
+        git(job.workspace, "checkout", "-q", head)
+        one = Job(job.workspace, job.runner, number=number)
+        one.run(**inputs(job=str(number), max_time="3s"))
+        assert one.status == 0, one.log
+        jobs.append(job.runner / "artifacts" / f"benchwright-job-{number}")
+    last = Job(job.workspace, job.runner, number=3)
+    last.run(**inputs(merge=str(job.runner / "artifacts")))
+    assert (last.status, last.failed, last.verdict) == (2, "Compare", "error")
+    assert "other commits" in last.log
+
+
+def test_a_job_without_a_command_says_so(job: Job) -> None:
+    job.run(**inputs(command=""))
+    assert (job.status, job.failed) == (2, "Compare")
+    assert "set the input command" in job.log
+
+
+def test_the_templates_of_several_jobs_for_gitlab(job: Job) -> None:
+    workflow = documented(".gitlab-ci.yml of several jobs")
+    assert workflow["measure"]["extends"] == ".benchwright-job"
+    assert workflow["gate"]["needs"] == ["measure"]
+    git(job.workspace, "checkout", "-q", "regression")
+    for index in ("1", "2", "3"):
+        done = gitlab(job, ".benchwright-job", CI_NODE_INDEX=index)
+        assert done.returncode == 0, done.stdout
+    place = job.workspace / TEMPLATES[".benchwright-job"]["artifacts"]["paths"][0]
+    assert sorted(path.name for path in place.iterdir()) == ["1", "2", "3"]
+    done = gitlab(job, workflow["gate"]["extends"])
+    assert done.returncode == 1, done.stdout
+    gate = TEMPLATES[".benchwright-gate"]
+    for path in gate["artifacts"]["paths"]:
+        assert (job.workspace / path).stat().st_size > 0
+    report = ElementTree.parse(job.workspace / gate["artifacts"]["reports"]["junit"])
+    assert len(list(report.getroot().iter("failure"))) == 1

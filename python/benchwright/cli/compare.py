@@ -22,6 +22,7 @@ from benchwright.cli.shared_options import (
     TrialWatchOptions,
     add_features_options,
     added_to,
+    answered_by_feature,
     drawn_seed,
     with_features_options,
     with_session_options,
@@ -49,6 +50,7 @@ examples:
   bw compare --baseline main-study --fail-if 'slower by 3%' --junit out.xml -- ./new
   bw compare --commit main --commit HEAD --build make -- './prog input'
   bw compare old-study new-study                   stored results, test by test
+  bw compare --merge job-1 job-2 job-3             one verdict from several machines
 
 exit status: 0 decided (with --fail-if: passed); 1 a gate or a command failed;
 2 bad input; 3 undecided; 130 interrupted (continue with `bw resume`)"""
@@ -77,7 +79,7 @@ class StoredOptions(msgspec.Struct, frozen=True):
     baseline: Annotated[
         Text,
         Option(
-            "compare with these stored trials; commands after -- are candidates",
+            "compare the commands after -- with these stored trials",
             "STUDY[:TEST]",
             names="file",
             no_default="it decides what is compared",
@@ -121,6 +123,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `bw compare`; return the exit code."""
+    if (status := answered_by_feature(arguments, "compare")) is not None:
+        return status
     _take_commands(arguments)
     request = _request(arguments)
     if arguments.junit is not None:

@@ -200,12 +200,26 @@ class AddedOptions(msgspec.Struct, frozen=True):
     """The heading in `--help`."""
     helps: Mapping[str, str] = {}
     """Help texts that replace those declared, by field."""
+    answer: Callable[[Namespace], int | None] | None = None
+    """Answers in place of the command and returns the exit status, if its options ask for that;
+    else returns None. Raises InputError."""
 
 
 def added_to(command: str) -> Iterator[AddedOptions]:
     """Yield what the installed features add to a command."""
     for feature in features():
         yield from feature.options(command)
+
+
+def answered_by_feature(arguments: Namespace, command: str) -> int | None:
+    """Return the exit status of what a feature answered in place of the command; None if its
+    options do not ask for that. Raises InputError."""
+    for added_options in added_to(command):
+        if added_options.answer is not None:
+            status = added_options.answer(arguments)
+            if status is not None:
+                return status
+    return None
 
 
 def add_features_options(parser: ArgumentParser, command: str) -> None:

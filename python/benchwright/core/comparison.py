@@ -260,6 +260,8 @@ class MetricVerdict(msgspec.Struct, frozen=True):
     """The metric's unit in that test."""
     population: Population | None = None
     """What replicates show, with levels of replication; spreads are those of log ratios."""
+    replicates: str = ""
+    """What the interval is about, where that is not these trials alone: `5 jobs`."""
 
     @property
     def is_partly_zero(self) -> bool:

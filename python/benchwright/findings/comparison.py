@@ -302,7 +302,7 @@ def hold_doubtful(comparison: ComparisonResult, findings: Sequence[Finding]) -> 
 def _held_gate(
     comparison: ComparisonResult, gate: GateVerdict, findings: Sequence[Finding]
 ) -> GateVerdict:
-    grave = [f for f in findings if _concerns(comparison, gate, f)]
+    grave = [f for f in findings if concerns(comparison, gate.candidate, gate.gate.metric, f)]
     if not grave or gate.outcome is GateOutcome.UNDECIDED:
         return gate
     codes = tuple(dict.fromkeys(finding.code for finding in grave))
@@ -316,13 +316,13 @@ def _held_gate(
     )
 
 
-def _concerns(comparison: ComparisonResult, gate: GateVerdict, finding: Finding) -> bool:
-    """Return whether a finding makes a gate undecided."""
+def concerns(comparison: ComparisonResult, candidate: str, metric: str, finding: Finding) -> bool:
+    """Return whether a finding makes a gate on this metric of this candidate undecided."""
     grave = finding.severity is Severity.SERIOUS or finding.code in _HOLDS_GATES
     if not grave or (comparison.rule.paired and finding.code in _PAIRED_OUT):
         return False
-    others = set(comparison.arms[1:]) - {gate.candidate}
-    return finding.metric in ("", gate.gate.metric) and finding.subject not in others
+    others = set(comparison.arms[1:]) - {candidate}
+    return finding.metric in ("", metric) and finding.subject not in others
 
 
 def _held_verdict(v: MetricVerdict, findings: Sequence[Finding]) -> MetricVerdict:

@@ -21,7 +21,7 @@ class ReportPart(msgspec.Struct, frozen=True, kw_only=True):
     session: int
     """Its number; 0 for a history and a file."""
     kind: str
-    """`run`, `compare`, `null`, `ramp`, `peak`, `surface`, `history` or `file`."""
+    """`run`, `compare`, `null`, `ramp`, `peak`, `surface`, `history`, `merge` or `file`."""
     status: str
     started: str
     """UTC, such as `2026-11-23 02:30`."""

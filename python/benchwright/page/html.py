@@ -200,7 +200,8 @@ def anchor_of(part: ReportPart) -> str:
     return f"{part.id}-answer"
 
 
-_TITLES = {"compare": "comparison", NULL_KIND: "null comparison"}
+_TITLES = {"compare": "comparison", NULL_KIND: "null comparison", "merge": "merged comparison"}
+_NOUNS = {"history": "series", "merge": "jobs"}
 
 
 def _kind_title(kind: str) -> str:
@@ -213,7 +214,7 @@ def _noun(kind: str) -> str:
     """Return what the findings of a part concern."""
     of_feature = session_kind(kind)
     if of_feature is None:
-        return "series" if kind == "history" else "tests"
+        return _NOUNS.get(kind, "tests")
     return of_feature.noun
 
 

@@ -221,6 +221,8 @@ def _evidence(v: MetricVerdict) -> str:
             count += f", widened {v.widened:.2g} times for possible dependence"
     else:
         count = plural(v.blocks, "block")
+    if v.replicates:
+        count += f" in {v.replicates}"
     how = "" if v.adjustment == "none" else f" ({v.adjustment})"
     constant = f"; {v.reason}" if v.reason else ""
     return f"{count}, {p_text(v.p_adjusted)}{how}{constant}"

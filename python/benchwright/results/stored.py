@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from benchwright.core.comparison import ComparisonResult
+from benchwright.core.comparison import ComparisonResult, ComparisonRule
 from benchwright.core.errors import argument_error
 from benchwright.core.observation import Trial, TrialEnding
 from benchwright.core.plan import StopDecision
 from benchwright.core.results import Summary
 from benchwright.decide.compare.conclusion import conclude
-from benchwright.decide.compare.evidence import ComparisonBuilder, MetricValues
+from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHistory, MetricValues
 from benchwright.findings.examine import codes_of_failures, findings_about
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import Results
@@ -174,17 +174,28 @@ def unfinished_comparison(
         return None
     request = msgspec.json.decode(session.info.sources[0][1], type=ComparisonRequest)
     rule = rule_from_request(request, len(inputs), inputs[0].specs)
-    blocks = paired_blocks(inputs)
-    if not blocks:
+    history = history_of_arms(rule, inputs)
+    if not history.run:
         return None
-    # The blocks are without those of the warm-up.
+    stop = StopDecision(session.status, session.detail, answered=False)
     counted = msgspec.structs.replace(rule, warmup=0)
-    builder = ComparisonBuilder(counted)
+    comparison_result = conclude(counted, history, arm.names, stop)
+    return msgspec.structs.replace(comparison_result, rule=rule, failures=codes_of_failures(inputs))
+
+
+def history_of_arms(rule: ComparisonRule, inputs: Sequence[TestResult]) -> ComparisonHistory:
+    """Return the evidence of the arms of one comparison, as its rule counts it."""
+    blocks = paired_blocks(inputs) if rule.paired else [[_counted_values(test) for test in inputs]]
+    # These are without the trials of the warm-up.
+    builder = ComparisonBuilder(msgspec.structs.replace(rule, warmup=0))
     for block in blocks:
         builder.add(block)
-    stop = StopDecision(session.status, session.detail, answered=False)
-    comparison_result = conclude(counted, builder.history(), arm.names, stop)
-    return msgspec.structs.replace(comparison_result, rule=rule, failures=codes_of_failures(inputs))
+    return builder.history()
+
+
+def _counted_values(test: TestResult) -> list[MetricValues | None]:
+    book = MetricRules(test.specs)
+    return [values_of_trial(trial, book) for trial in test.trials if not trial.warmup]
 
 
 _MAY_BE_ABSENT = (

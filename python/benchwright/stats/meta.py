@@ -81,12 +81,22 @@ class MetaEstimate(msgspec.Struct, frozen=True):
     next_job: Prediction
     """What the true value of the next job will be."""
 
+    @property
+    def replicates(self) -> int:
+        """The number of jobs."""
+        return self.mean.n
+
+    @property
+    def degrees(self) -> int:
+        """Degrees of freedom of the mean's error."""
+        return self.mean.n - 1
+
     def p_value(self, null: float = 0.0) -> float:
         """Return the two-sided P-value of a mean of `null`; 1 without an interval."""
         distance = abs(self.mean.value - null)
         if not (self.error > 0 and distance):
             return 1.0
-        return 2 * special.t_cdf(self.mean.n - 1, -distance / self.error)
+        return 2 * special.t_cdf(self.degrees, -distance / self.error)
 
 
 def meta_estimate(jobs: Sequence[JobEstimate], confidence: float = 0.95) -> MetaEstimate:

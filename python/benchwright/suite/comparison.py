@@ -113,7 +113,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     margin: Annotated[
         Text,
         _question(
-            "ratios this close to 1 count as equivalent",
+            "ratios this close to 1 are equivalent",
             "1%",
             share_within(0.0, MOST_CHANGE),
             "margin",

@@ -172,8 +172,10 @@ def _population(evidence: MetricEvidence) -> Population | None:
     if evidence.nested is None or evidence.unfit:
         return None
     from benchwright.decide.replicated import population_of
+    from benchwright.stats.nested import NestedEstimate
 
-    return population_of(evidence.nested, is_ratio=True)
+    nested = evidence.nested
+    return population_of(nested, is_ratio=True) if isinstance(nested, NestedEstimate) else None
 
 
 def _mean(evidence: MetricEvidence, arm: Moments) -> float:

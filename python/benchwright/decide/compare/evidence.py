@@ -25,6 +25,7 @@ from benchwright.stats.dependence import MeanError, mean_errors
 from benchwright.stats.sample import Moments
 
 if TYPE_CHECKING:
+    from benchwright.stats.meta import MetaEstimate
     from benchwright.stats.nested import NestedEstimate
 
 MetricValues = Mapping[str, float]
@@ -76,8 +77,8 @@ class MetricEvidence(msgspec.Struct, frozen=True):
     candidate_trials: int = 0
     absent: int = 0
     """Blocks in which no trial has the metric."""
-    nested: NestedEstimate | None = None
-    """The mean log ratio over the population of the outermost level of replication."""
+    nested: NestedEstimate | MetaEstimate | None = None
+    """The mean log ratio over the population of the outermost level of replication, or of jobs."""
 
     def errors(self) -> tuple[MeanError, MeanError]:
         """Return the standard errors of the baseline's and the candidate's mean, with the

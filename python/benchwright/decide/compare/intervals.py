@@ -4,7 +4,8 @@ There are three methods without levels of replication. `watch`: the confidence s
 ratios, exact at every look if these are normal. `plan`: Stein's two stages on the log ratios,
 exact for one planned look. Unpaired arms: Welch on the logs, one look; with a stored baseline
 and a plan the candidate's variance is the pilot's, because the pilot set the number of trials.
-With levels of replication: the nested mean of the blocks' log ratios (stats/nested.py).
+With levels of replication: the nested mean of the blocks' log ratios (stats/nested.py); of merged
+jobs: the mean over them (stats/meta.py).
 For unpaired arms both standard errors allow for dependence between neighbouring trials
 (stats/dependence.py), which no order of the arms averages out.
 All values here are logarithms; the caller applies `exp`.
@@ -60,7 +61,7 @@ class LogRatioInterval(msgspec.Struct, frozen=True):
         return self.low >= -limit and self.high <= limit
 
 
-class _StandardError(msgspec.Struct, frozen=True):
+class StandardError(msgspec.Struct, frozen=True):
     """A standard error with its degrees of freedom."""
 
     error: float
@@ -85,7 +86,7 @@ def log_ratio_interval(rule: ComparisonRule, evidence: MetricEvidence) -> LogRat
         )
         return LogRatioInterval(center, half, WATCHED)
     method = PLANNED if evidence.paired else WELCH_LOG
-    scale = _standard_error(rule, evidence)
+    scale = standard_error(rule, evidence)
     if scale is None:
         return LogRatioInterval(center, math.nan, method)
     half = _quantile(rule.confidence, scale.degrees) * scale.error
@@ -98,7 +99,7 @@ def p_value(rule: ComparisonRule, evidence: MetricEvidence, null: float = 0.0) -
         return evidence.nested.p_value(null)
     if _is_watched(rule, evidence):
         return t_mixture_p_of_moments(evidence.difference, null, confidence=rule.confidence)
-    scale = _standard_error(rule, evidence)
+    scale = standard_error(rule, evidence)
     distance = abs(evidence.log_ratio - null)
     if scale is None or distance == 0:
         return 1.0
@@ -129,7 +130,7 @@ def smallest_effect(rule: ComparisonRule, evidence: MetricEvidence, hypotheses: 
         return difference.sdev * watched_effect(
             difference.n, first, rule.confidence, error, rule.power
         )
-    scale = _standard_error(rule, evidence)
+    scale = standard_error(rule, evidence)
     if scale is None:
         return math.nan
     return detectable_errors(rule, error, scale.degrees) * scale.error
@@ -195,13 +196,13 @@ def _is_watched(rule: ComparisonRule, evidence: MetricEvidence) -> bool:
     return evidence.paired and rule.mode == "watch"
 
 
-def _standard_error(rule: ComparisonRule, evidence: MetricEvidence) -> _StandardError | None:
+def standard_error(rule: ComparisonRule, evidence: MetricEvidence) -> StandardError | None:
     """Return the standard error of the log ratio; None where n is too small."""
     if evidence.paired:
         if math.isnan(evidence.pilot_sdev):
             return None
         spread = _spread(rule, evidence, evidence.difference)
-        return _StandardError(spread / math.sqrt(evidence.n), rule.minimum - 1)
+        return StandardError(spread / math.sqrt(evidence.n), rule.minimum - 1)
     baseline, candidate = evidence.baseline, evidence.candidate
     if baseline.n < 2 or candidate.n < 2:
         return None
@@ -217,7 +218,7 @@ def _standard_error(rule: ComparisonRule, evidence: MetricEvidence) -> _Standard
     alike = _pooled(baseline, candidate) * (
         of_candidate.factor**2 / candidate.n + of_baseline.factor**2 / baseline.n
     )
-    return _StandardError(math.sqrt(max(known + own, alike)), degrees)
+    return StandardError(math.sqrt(max(known + own, alike)), degrees)
 
 
 def dependence_factor(evidence: MetricEvidence) -> float:
