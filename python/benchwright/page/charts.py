@@ -228,14 +228,16 @@ def axis_of(test: TestResult, row: TestAnswer) -> PanelAxis:
     return metric_axis(visible(rule.label.lower()), rule.unit)
 
 
-def distribution(identifier: str, tests: Sequence[ShownTest], axis: PanelAxis) -> Picture:
-    """Return every value of each test, with the estimates."""
+def distribution(
+    identifier: str, tests: Sequence[ShownTest], axis: PanelAxis, title: str = ""
+) -> Picture:
+    """Return every value of each test, with the estimates; `title` says what the rows are."""
     several = len(tests) > 1
     rarer = [_at_ranks(test) for test in tests]
     thinned = "" if rarer == list(tests) else " Of many trials, values at even ranks."
     return Picture(
         id=identifier,
-        title="Distribution" if not several else "Distribution of each test",
+        title=title or ("Distribution of each test" if several else "Distribution"),
         sheet=distribution_sheet(rarer, axis),
         reading="Each pale point is a trial, and the dark point is the estimate with its "
         "interval. Two clusters, or points far from the others, mean that one number does not "

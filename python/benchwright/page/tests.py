@@ -360,6 +360,11 @@ def _test_blocks(test: TestResult, row: TestAnswer, *, alone: bool, brief: bool)
         )
     elif not test.observed:
         blocks.append(Prose("No trial of this test counts, so it has no numbers.", "doubtful"))
+    if row.population is not None:
+        # Few sessions replicate anything.
+        from benchwright.page.replicates import replicate_blocks
+
+        blocks += replicate_blocks(test, row)
     if row.metric and len(test.observed) > 1:
         own, axis = shown(test, row), axis_of(test, row)
         if alone:

@@ -186,10 +186,22 @@ def _blocks(comparison: ComparisonResult, key: str, links: Mapping[str, str]) ->
         f"difference. {noise}",
     )
     yield verdicts_table(comparison, key, links)
+    yield from _levels_tables(comparison, key)
     if comparison.gates:
         yield _gates_table(comparison.gates, key)
     if comparison.null is not None:
         yield _null_table(comparison.null, key)
+
+
+def _levels_tables(comparison: ComparisonResult, key: str) -> Iterator[Block]:
+    """Yield by how much replicates change each judged ratio, with levels of replication."""
+    for number, v in enumerate(comparison.verdicts, 1):
+        if v.judged and v.population is not None:
+            # Few comparisons replicate anything.
+            from benchwright.views.replicates import levels_table
+
+            title = f"Levels of replication: {visible(v.candidate)}, {visible(v.metric)}"
+            yield levels_table(f"{key}.v{number}", v.population.levels, title)
 
 
 def _gates_table(gates: Sequence[GateVerdict], key: str) -> TableBlock:
