@@ -118,7 +118,10 @@ def smallest_effect(rule: ComparisonRule, evidence: MetricEvidence, hypotheses: 
     if (nested := evidence.nested) is not None:
         if not nested.degrees:
             return math.nan
-        return detectable_errors(rule, error, nested.degrees) * nested.error
+        # The error with which Student's interval is as wide: it may reach further on one side.
+        mean = nested.mean
+        own = mean.half_width / _quantile(mean.confidence, nested.degrees)
+        return detectable_errors(rule, error, nested.degrees) * own
     if _is_watched(rule, evidence):
         difference = evidence.difference
         if difference.n < 2 or not difference.sdev:
