@@ -65,10 +65,11 @@ impl Calls {
         }
         match answer.status {
             Some(OK) => {}
-            Some(status) => return self.fail(status, &percent_decoded(text)),
+            Some(status) => return self.fail(status, || percent_decoded(text)),
             None => {
-                let text = format!("HTTP status {http} without grpc-status");
-                return self.fail(of_http(http), &text);
+                return self.fail(of_http(http), || {
+                    format!("HTTP status {http} without grpc-status")
+                });
             }
         }
         let messages = answer.messages;
@@ -83,7 +84,7 @@ impl Calls {
         } else {
             return result;
         };
-        self.fail(INTERNAL, what)
+        self.fail(INTERNAL, || what.to_owned())
     }
 
     /// Returns the result of a call whose stream the server reset with this code, named so.
@@ -95,7 +96,7 @@ impl Calls {
             12 => PERMISSION_DENIED,
             _ => INTERNAL,
         };
-        self.fail(status, &format!("RST_STREAM, {name}"))
+        self.fail(status, || format!("RST_STREAM, {name}"))
     }
 
     /// Returns the result of an operation that ended without an answer, which was `result` without gRPC.
@@ -107,11 +108,15 @@ impl Calls {
         }
     }
 
-    fn fail(&self, status: u32, text: &str) -> i64 {
+    /// Returns the result of a status that is an error; its text is made only if it is the first one.
+    fn fail(&self, status: u32, text: impl FnOnce() -> String) -> i64 {
         let result = grpc_error(status);
-        if !text.is_empty() {
-            let mut texts = self.texts.borrow_mut();
-            texts.entry(result).or_insert_with(|| text.to_owned());
+        let mut texts = self.texts.borrow_mut();
+        if !texts.contains_key(&result) {
+            let text = text();
+            if !text.is_empty() {
+                texts.insert(result, text);
+            }
         }
         result.into()
     }

@@ -239,14 +239,13 @@ impl Decoder {
             });
         }
         if name.name == Name::GrpcMessage {
-            self.message = if value.is_huffman {
-                let mut text = Vec::new();
-                huffman::decode(value.bytes, |byte| text.push(byte))?;
-                text
+            let message = &mut self.message;
+            if value.is_huffman {
+                huffman::decode(value.bytes, |byte| message.push(byte))?;
             } else {
-                value.bytes.to_vec()
-            };
-            self.message.truncate(MESSAGE_BYTES);
+                message.extend_from_slice(value.bytes);
+            }
+            message.truncate(MESSAGE_BYTES);
         }
         let text = Text::decode(value)?;
         Ok(Field {

@@ -30,6 +30,7 @@ from benchwright.core.text import (
     size_text,
 )
 from benchwright.core.text_table import Field
+from benchwright.core.untrusted import one_line
 from benchwright.features.load.response_times import response_times
 from benchwright.features.load.streams import (
     good_streams,
@@ -304,6 +305,9 @@ def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     statuses = _statuses(result.target)
     if statuses:
         yield ("responses", statuses)
+    for target in (result.target, *result.target.targets.values()):
+        for name, text in target.grpc_messages.items():
+            yield ("said with", f"{name}: {one_line(text)}")
     if result.target.nil_replies:
         yield ("nil replies", f"{result.target.nil_replies:,} (no such key, or no value)")
     if result.target.kind == "udp" and result.target.timeouts:

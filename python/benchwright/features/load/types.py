@@ -312,6 +312,8 @@ class TargetResult(msgspec.Struct, frozen=True):
     status_3xx: int = 0
     status_4xx: int = 0
     status_5xx: int = 0
+    grpc_messages: dict[str, str] = {}
+    """The text of the first error of each status of a gRPC server, by the error's name."""
     unknown_replies: int = 0
     """Replies of an NFS server that belong to no call."""
     jukebox: int = 0

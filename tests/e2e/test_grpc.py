@@ -1,0 +1,228 @@
+"""Calls of gRPC on a server by grpcio: what arrives, statuses, streams, deadlines, TLS; times beside
+the server's own stamps."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bw_command import bw
+from grpc_server import write_protos
+
+STAND_INS = Path(__file__).parents[1] / "stand_ins"
+CALLS = 20
+"""Of a load."""
+
+
+class Server:
+    """A server, and the calls that have ended on it."""
+
+    def __init__(self, target: str, directory: Path) -> None:
+        self.target = target
+        self.proto = directory / "greeter.proto"
+        self._calls = directory / "calls"
+
+    def calls(self, name: str) -> list[dict[str, Any]]:
+        """Return the calls whose request has this name."""
+        found = map(json.loads, self._calls.read_text().splitlines())
+        return [call for call in found if call["name"] == name]
+
+
+@contextlib.contextmanager
+def serving(directory: Path, *secret: str) -> Iterator[Server]:
+    directory.mkdir()
+    write_protos(directory)
+    command = [sys.executable, str(STAND_INS / "grpc_server.py"), str(directory / "calls"), *secret]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        target = process.stdout.readline().strip()
+        assert target, "the server did not start"
+        yield Server(target, directory)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    pytest.importorskip("grpc_tools", reason="grpcio-tools has no wheel for this machine")
+    with serving(tmp_path_factory.mktemp("grpc") / "server") as server:
+        yield server
+
+
+def load(
+    directory: Path, server: Server, method: str, request: Any, *words: str, calls: int = CALLS
+) -> dict[str, Any]:
+    """Return the document of a load, whatever its exit status."""
+    pace = ("--rate", "50", "--arrival", "constant", "--duration", f"{calls / 50:g}s")
+    what = ("--grpc", f"demo.Greeter/{method}", "--proto", str(server.proto))
+    data = request if isinstance(request, str) else json.dumps(request)
+    words = (*pace, *what, "--data", data, *words)
+    done = bw(directory, "load", "--target", server.target, *words, "--json")
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def errors(document: dict[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = document["result"]["kinds"]["all"]["errors"]
+    return found
+
+
+def test_a_response_holds_the_time_of_the_server(tmp_path: Path, server: Server) -> None:
+    asked = {"name": "unary", "wait_ms": 20, "kind": "SOME"}
+    result = load(tmp_path, server, "Hello", asked)["result"]
+    assert result["counts"]["completed"] == CALLS
+    assert result["counts"]["errors"] == 0
+    assert "streams" not in result
+    # `hello unary` behind its tag, length, flag and length.
+    assert result["kinds"]["all"]["bytes"] == CALLS * (5 + 2 + len("hello unary"))
+    took = [call["first_ns"] - call["began_ns"] for call in server.calls("unary")]
+    assert len(took) == CALLS
+    times = result["kinds"]["all"]
+    assert times["response_ns"]["mean"] >= times["service_ns"]["mean"] > statistics.mean(took)
+
+
+def test_the_first_message_of_a_stream_holds_the_time_of_the_server(
+    tmp_path: Path, server: Server
+) -> None:
+    asked = {"name": "stream", "count": 5, "wait_ms": 10}
+    words = ("--limit", "p50 first < 60s")
+    found = load(tmp_path, server, "Watch", asked, *words)
+    streams, times = found["result"]["streams"], found["result"]["kinds"]["all"]
+    assert streams["succeeded"] == streams["operations"] == CALLS
+    assert streams["content_events"] == 5 * CALLS
+    assert streams["gap_ns"]["count"] + streams["shared_events"] == 4 * CALLS
+    took = [call["first_ns"] - call["began_ns"] for call in server.calls("stream")]
+    first = streams["first_service_ns"]["mean"]
+    assert statistics.mean(took) < first < times["service_ns"]["mean"]
+    assert [limit["outcome"] for limit in found["limits"]] == ["passed"]
+
+
+def test_metadata_arrive_beside_what_a_client_of_grpc_sends(tmp_path: Path, server: Server) -> None:
+    words = ("--metadata", "Tenant: a b", "--metadata", "trace-bin:AAH/", "--deadline", "30s")
+    load(tmp_path, server, "Hello", {"name": "metadata"}, *words, calls=1)
+    call = server.calls("metadata")[0]
+    found = dict(call["metadata"])
+    assert found["tenant"] == "a b"
+    assert found["trace-bin"] == "0001ff"
+    assert found["user-agent"] == "benchwright"
+    assert "content-length" not in found
+    assert 0 < call["remaining_s"] <= 30
+
+
+@pytest.mark.parametrize("method", ["Hello", "Watch"])
+@pytest.mark.parametrize("status", ["NOT_FOUND", "UNAVAILABLE", "UNAUTHENTICATED"])
+def test_errors_have_the_name_of_their_status_and_the_text_of_the_server(
+    tmp_path: Path, server: Server, method: str, status: str
+) -> None:
+    found = load(tmp_path, server, method, {"count": 1, "status": status})
+    assert errors(found) == {f"grpc {status}": CALLS}
+    said = found["result"]["target"]["grpc_messages"]
+    assert said == {f"grpc {status}": f'said "{status}" é'}
+
+
+def test_a_method_that_the_server_does_not_have_is_unimplemented(
+    tmp_path: Path, server: Server
+) -> None:
+    text = server.proto.read_text().replace("rpc Hello", "rpc Bye")
+    other = tmp_path / "other.proto"
+    other.write_text(text)
+    words = ("--grpc", "demo.Greeter/Bye", "--proto", str(other))
+    words += ("--import-path", str(server.proto.parent))
+    found = load(tmp_path, server, "Hello", {}, *words)
+    assert errors(found) == {"grpc UNIMPLEMENTED": CALLS}
+
+
+@pytest.mark.parametrize("method", ["Hello", "Watch"])
+def test_calls_beyond_their_deadline_have_its_status(
+    tmp_path: Path, server: Server, method: str
+) -> None:
+    asked = {"count": 1, "wait_ms": 500}
+    found = load(tmp_path, server, method, asked, "--deadline", "100ms", calls=10)
+    assert errors(found) == {"grpc DEADLINE_EXCEEDED": 10}
+
+
+def test_several_messages_are_drawn_of_a_file(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "data.json").write_text('{"name": "one"}\n{"name": "other"}\n')
+    load(tmp_path, server, "Hello", "@data.json", calls=50)
+    each = [len(server.calls(name)) for name in ("one", "other")]
+    assert sum(each) == 50
+    assert min(each) > 0
+
+
+def test_many_calls_share_a_connection(tmp_path: Path, server: Server) -> None:
+    words = ("--connections", "1", "--outstanding", "100")
+    result = load(tmp_path, server, "Hello", {"wait_ms": 100}, *words)["result"]
+    assert result["counts"]["errors"] == 0
+    assert result["target"]["connections"] == 1
+
+
+def test_a_workload_has_the_same_keys(tmp_path: Path, server: Server) -> None:
+    keys = f"""
+[target]
+to = "{server.target}"
+grpc = "demo.Greeter/Watch"
+proto = "{server.proto}"
+data = [{{name = "toml", count = 2}}]
+metadata = {{tenant = "a"}}
+deadline = "20s"
+
+[[filament]]
+type = "open"
+rate = 50
+count = 5
+"""
+    (tmp_path / "load.toml").write_text(keys)
+    done = bw(tmp_path, "load", "load.toml", "--json")
+    result = json.loads(done.stdout)["result"]
+    assert result["streams"]["content_events"] == 10
+    assert [dict(call["metadata"])["tenant"] for call in server.calls("toml")] == ["a"] * 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--grpc", "demo.Greeter/Helo"), "demo.Greeter/Hello, demo.Greeter/Watch"),
+        (("--grpc", "demo.Greeter/Upload"), "its requests are streams"),
+        (("--data", '{"nam": 1}'), "--data: message 1"),
+        (("--data", "{"), "--data: the messages are no JSON"),
+        (("--target", "http://127.0.0.1:1"), "--grpc: --grpc is for a gRPC server"),
+        (("--first-timeout", "1s"), "no streams"),
+        (("--metadata", "grpc-status:0"), "a name of gRPC itself"),
+        (("--metadata", "a-bin:!"), "not base64"),
+    ],
+)
+def test_mistakes_are_reported_at_their_option(
+    tmp_path: Path, server: Server, words: tuple[str, ...], said: str
+) -> None:
+    usual = ("--grpc", "demo.Greeter/Hello", "--proto", str(server.proto), "--rate", "5")
+    if "--target" not in words:
+        usual += ("--target", server.target)
+    done = bw(tmp_path, "load", *usual, *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_server_with_tls(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools", reason="grpcio-tools has no wheel for this machine")
+    secret = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    make += ["-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", secret[0]]
+    make += ["-addext", "subjectAltName=DNS:localhost", "-out", secret[1]]
+    make += ["-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(make, check=True, capture_output=True)
+    with serving(tmp_path / "server", *secret) as server:
+        found = load(tmp_path, server, "Watch", {"count": 3}, "--ca", secret[1])
+    assert errors(found) == {}
+    assert found["result"]["streams"]["content_events"] == 3 * CALLS
+    assert found["result"]["target"]["tls"]["version"] == "TLSv1.3"
