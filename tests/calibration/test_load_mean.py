@@ -57,7 +57,8 @@ def interval(arrivals: FloatArray, responses: FloatArray, duration_s: float) -> 
     number = 20 if duration_s <= 20 else int(duration_s)
     at = np.minimum((arrivals / duration_s * number).astype(np.int64), number - 1)
     counts = np.bincount(at, minlength=number).astype(np.float64)
-    parts = PartMeans(counts, np.bincount(at, responses, minlength=number))
+    totals = np.bincount(at, responses, minlength=number).astype(np.float64)
+    parts = PartMeans(counts, totals)
     alone = float(responses.std(ddof=1)) / math.sqrt(responses.size)
     halves = (
         max(parts.half_width(one), special.t_quantile(responses.size, one) * alone)

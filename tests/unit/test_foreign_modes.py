@@ -1285,3 +1285,14 @@ def test_a_run_of_hyperfine_2_has_all_its_quantities(tmp_path: Path) -> None:
     assert found.code == "results-not-read"
     assert "time_user: is not in the unit" in found.evidence
     assert "page_faults: is a quantity that is not known" in found.evidence
+
+
+def test_lines_of_json_of_an_unknown_tool_are_not_called_damaged(tmp_path: Path) -> None:
+    """Such as vegeta's `encode -to json`."""
+    row = '{"attack":"","seq":0,"code":200,"latency":31190628}\n'
+    with pytest.raises(InputError) as refused:
+        read(tmp_path / "v.json", row * 2)
+    assert "is lines of JSON of a form that no parser" in refused.value.diagnostics[0].message
+    with pytest.raises(InputError) as refused:
+        read(tmp_path / "v.json", row + row[:20])
+    assert "damaged or incomplete" in refused.value.diagnostics[0].message

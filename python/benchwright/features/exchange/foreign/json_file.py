@@ -11,6 +11,7 @@ rejects. Non-goal: types for the formats: tools add members in every version.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import re
@@ -26,6 +27,7 @@ from benchwright.findings.result import TestResult
 from benchwright.study.parsers.api import (
     MOST_BYTES,
     NotRead,
+    content_lines,
     negative_times,
     numbered,
     read_mixed_text,
@@ -152,8 +154,24 @@ def json_damage(path: Path, head: bytes) -> str:
     try:
         load_json(path)
     except DamagedJson as error:
+        if _is_lines_of_json(path):
+            return f"{path} is lines of JSON of a form that no parser recognises"
         return f"{path} begins like JSON, but is damaged or incomplete: {error}"
     return f"{path} is JSON of a form that no parser recognises"
+
+
+def _is_lines_of_json(path: Path) -> bool:
+    """Return whether each of the first lines of a file is a JSON document."""
+    lines = [line for line in itertools.islice(content_lines(path), _LINES_READ) if line.strip()]
+    try:
+        for line in lines:
+            parse_json(line)
+    except DamagedJson:
+        return False
+    return len(lines) > 1
+
+
+_LINES_READ = 100
 
 
 def input_error(path: Path, name: str, message: str, hint: str) -> InputError:
