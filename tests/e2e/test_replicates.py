@@ -182,6 +182,8 @@ def test_programs_start_with_the_same_addresses(compiled: Path) -> None:
         with (compiled / study / "results" / "s1" / "trials.csv").open() as file:
             seen = {row["address"] for row in csv.DictReader(file)}
         assert len(seen) == count
+        captured = bw(compiled, "env", study)
+        assert ("trials.addresses" in captured) is (count == 1)
 
 
 SUITE = """

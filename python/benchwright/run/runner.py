@@ -20,6 +20,7 @@ import msgspec
 
 from benchwright.core.errors import Interrupted, OperatingError, StudyError
 from benchwright.core.hosts import NamedServer
+from benchwright.core.machine import Fact
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.processes import stop_signals
 from benchwright.core.results import Finding
@@ -278,7 +279,9 @@ def _run(
             ):
                 for surrounding in surroundings:
                     around.enter_context(surrounding)
-                capture_now = partial(record_machine, study, ledger.session, programs)
+                capture_now = partial(
+                    record_machine, study, ledger.session, programs, _stated_facts(info)
+                )
                 capture_now()
                 with opened as gangs:
                     site = SessionSite(
@@ -313,14 +316,27 @@ def _bench_of(info: SessionInfo) -> LocalBench:
         return LocalBench()
 
 
-def record_machine(study: Study, session: int, programs: Commands = ()) -> None:
+def _stated_facts(info: SessionInfo) -> tuple[Fact, ...]:
+    """Return what the session chose about its programs, which a capture cannot see."""
+    if info.options.get(ADDRESSES_OPTION) != "fixed":
+        return ()
+    return (Fact("trials.addresses", "fixed", "--replicate aslr=off"),)
+
+
+def record_machine(
+    study: Study, session: int, programs: Commands = (), stated: Sequence[Fact] = ()
+) -> None:
     """Capture the machine and the programs of these commands into a session's journal.
 
     Called after the machine was made quiet and before the first trial, so it describes the machine
     that the trials run on. Takes tens of milliseconds, at most `capture`'s time limit. Raises
     StudyError.
     """
-    record_capture(study, session, capture(programs))
+    found = capture(programs)
+    if stated:
+        facts = sorted((*found.facts, *stated), key=lambda fact: fact.name)
+        found = msgspec.structs.replace(found, facts=tuple(facts))
+    record_capture(study, session, found)
 
 
 @contextlib.contextmanager
