@@ -194,5 +194,17 @@ def test_a_bound_of_what_cannot_be_negative_is_not_below_0() -> None:
         assert rows[name].low == 0
         assert rows[name].high == pytest.approx(delay.high)
         assert rows[name].half_width == pytest.approx(delay.half_width)
+
+
+@pytest.mark.parametrize(
+    ("unit", "is_signed"),
+    [("1/s", False), ("B/s", False), ("req/s", False), ("B", False), ("s", False), ("", True)],
+)
+def test_a_bound_of_a_rate_or_a_size_is_not_below_0(unit: str, is_signed: bool) -> None:
+    trials = [trial(epoch, of=x) for epoch, x in enumerate((1.0, 30.0, 2.0), 1)]
+    specs = (MetricSpec("of", unit=unit, better="higher"),)
+    one = TestResult("t", tuple(b for t in trials for b in t.blocks), specs=specs)
+    (row,) = (row for row in table_of(one, everything=True) if row.name == "of")
+    assert row.low < 0 if is_signed else row.low == 0
     odd = [trial(epoch, elapsed=x) for epoch, x in enumerate((-0.1, 0.2), 1)]
     assert table(odd)[0].low < 0, "values that are wrong stay visible"

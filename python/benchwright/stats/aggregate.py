@@ -188,7 +188,8 @@ def _declared(spec: MetricSpec) -> MetricRule:
     else:
         threads = base.threads if base else default
     if base is None:
-        return MetricRule(spec.name, spec.name, spec.unit, threads=threads, signed=spec.unit != "s")
+        signed = spec.unit not in ("s", "B") and "/" not in spec.unit
+        return MetricRule(spec.name, spec.name, spec.unit, threads=threads, signed=signed)
     return msgspec.structs.replace(base, unit=spec.unit or base.unit, threads=threads)
 
 
