@@ -143,6 +143,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     request = _with_commits(arguments, request)
     request = _with_stored(arguments, request)
+    if request.draw:
+        from benchwright.suite.comparison import draws_of_comparison
+
+        # A resume draws from the same lines, also where their file has changed.
+        request = msgspec.structs.replace(request, draws=draws_of_comparison(request))
     prepared = prepare_comparison(request, arguments.study, sys.argv[1:])
     info = with_session_options(prepared.info, arguments)
     begun = BegunSession(info, program=prepared)

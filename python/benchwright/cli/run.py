@@ -319,6 +319,11 @@ def _prepare(arguments: argparse.Namespace, suite: str | None) -> PreparedProgra
         commands=tuple(arguments.words),
         seed=arguments.seed or str(drawn_seed()),
     )
+    if request.draw:
+        from benchwright.suite.command_line import draws_of_command
+
+        # A resume draws from the same lines, also where their file has changed.
+        request = msgspec.structs.replace(request, draws=draws_of_command(request))
     return start.prepare_command(request, arguments.study, words)
 
 

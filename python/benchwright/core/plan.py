@@ -59,6 +59,11 @@ def command_word(words: Sequence[str]) -> str:
     return next((word for word in words if word[:1] != "-"), "")
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a command line is plain words, which need no shell."""
+    return bool(text.strip()) and _SHELL_CHARACTERS.isdisjoint(text.strip())
+
+
 class Command(msgspec.Struct, frozen=True):
     """A program and its arguments, executed directly; a shell only if the user wrote one."""
 
@@ -74,7 +79,7 @@ class Command(msgspec.Struct, frozen=True):
         text = text.strip()
         if not text:
             raise ValueError("a command is empty")
-        if _SHELL_CHARACTERS.isdisjoint(text):
+        if is_plain(text):
             return cls(tuple(text.split()))
         return cls(("/bin/sh", "-c", text))
 

@@ -612,6 +612,16 @@ _CODES: dict[str, Code] = {
         says="elapsed differs by {elapsed}, CPU time by {cpu}: the difference may be time that others took; "
         "measure side by side< (bw compare -- 'A' 'B')>",
     ),
+    "depends-on-input": Code(
+        Severity.NOTE,
+        "The mean is about all inputs that --draw can give; measure one of them alone for a figure "
+        "about that one.",
+    ),
+    "ratio-depends-on-input": Code(
+        Severity.NOTE,
+        "The verdict is about the mean over all inputs that --draw can give: look at the inputs with "
+        "the worst ratio.",
+    ),
     "one-replicate": Code(
         Severity.WARNING,
         "Compare over that level (--replicate env=10, or build=5:COMMAND): the verdict is about "

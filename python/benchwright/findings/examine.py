@@ -23,6 +23,7 @@ from benchwright.core.results import Figure, Finding, FindingFigures, Severity, 
 from benchwright.core.text import epochs_text, list_text, status_text
 from benchwright.feature import COMMAND_FAILED, owner_of, recorded_by
 from benchwright.findings.codes import code_or_none, in_trials, make_finding, template_of
+from benchwright.findings.drawn import drawn_findings
 from benchwright.findings.resources import resource_findings
 from benchwright.findings.result import TestResult, profile_note
 from benchwright.findings.rules import NamedRule, apply_rule, result_of
@@ -194,6 +195,7 @@ def compute_findings(test: TestResult, questions: Questions | None = None) -> tu
         *resource_findings(test, claims),
         *_too_few(name, trials, observed, test.deselected),
         *_nominal(name, test.rule, test.stop),
+        *drawn_findings(test),
         *series_findings(
             name,
             test.columns,

@@ -203,6 +203,7 @@ def findings_of_comparison(
         stored_baseline_findings,
         times_of_series,
     )
+    from benchwright.findings.drawn import drawn_ratio_findings
     from benchwright.findings.environment import separate_findings
 
     stored = result.rule.stored
@@ -213,6 +214,7 @@ def findings_of_comparison(
     if stored is not None:
         times[stored.name] = times_of_series(stored.series)
     found = [*comparison_findings(result, times), *stored_baseline_findings(result)]
+    found += drawn_ratio_findings(result, {test.name: test.result() for test in opened.tests})
     if stored is not None:
         here = (opened.tests[0].name, first_machine(study, number))
         found += separate_findings([(stored.name, stored.machine), here])

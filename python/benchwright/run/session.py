@@ -474,6 +474,7 @@ class Session:
         noted = self._ledger.recorded(KeysOfTest(key).plan, TestPlan)
         rule = step.stopping if noted is None else noted.stopping
         test = RunningTest(key, step.name, rule, self._ledger, self._performer)
+        test.draws = self._program.draws
         if isinstance(rule, Replicated):
             from benchwright.run.replicates import Replicates
 
@@ -562,6 +563,8 @@ class Session:
         from benchwright.run.comparison import start_comparison
 
         comparison = start_comparison(step, self._keys, self._ledger, self._performer)
+        for arm in comparison.tests:
+            arm.draws = self._program.draws
         self.tests += comparison.tests
         self.comparisons.append(comparison)
         live = not comparison.is_recorded

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from benchwright.core.draws import Draws
 from benchwright.core.errors import BenchError, Interrupted
 from benchwright.core.observation import FAILED_ENDINGS, ProcessRecord, Trial, TrialEnding
 from benchwright.core.plan import (
@@ -67,6 +68,11 @@ _NOT_STARTED = (126, 127)
 """Exit statuses of the launcher and of a shell for a program that cannot be executed."""
 
 
+def _drawn_for(plan: TestPlan, epoch: int) -> int:
+    """Return the number that the inputs of an epoch are drawn for: of an arm, that of its block."""
+    return epoch if plan.arm is None else (epoch - 1) // plan.arm.trials_per_block + 1
+
+
 class RunningTest:
     """A test that a session runs or replays."""
 
@@ -99,6 +105,8 @@ class RunningTest:
         """Of the trials that ran last."""
         self.replicates: Replicates | None = None
         """What makes its replicates, with levels of replication."""
+        self.draws: Draws | None = None
+        """What is drawn for each of its trials."""
         self._outside = AS_PLANNED
         """The setting of PRESETUP and POSTCLEANUP."""
         self._suspensions = self._count_suspensions()
@@ -120,6 +128,10 @@ class RunningTest:
         if recorded:
             return recorded
         self._performer.check()
+        if self.draws is not None:
+            # Each trial has inputs of its own, so it is a batch of its own.
+            count = 1
+            setting = msgspec.structs.replace(setting, drawn=self.draws.of(_drawn_for(plan, first)))
         if self.replicates is not None:
             setting = self._replicate(self.replicates, plan, setting)
         self._prepare(plan)

@@ -17,6 +17,7 @@ from typing import Annotated
 
 import msgspec
 
+from benchwright.core.draws import Draws
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import (
     GIVE_UP_NS,
@@ -234,6 +235,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
         ),
     ] = None
     replicate: common.Replicate = ()
+    draw: common.Draw = ()
     spread: common.Spread = None
     shell: common.Shell = None
     setup: common.Setup = None
@@ -263,6 +265,8 @@ class CommandRequest(msgspec.Struct, frozen=True):
     """The name, in a request that an earlier version stored."""
     commands: tuple[str, ...] = ()
     """Command lines, each one word: before `--`, where `command` is empty."""
+    draws: Draws | None = None
+    """What `draw` declares, with the lines of files as they were when the session began."""
 
 
 def program_from_command(request: CommandRequest) -> Program:
@@ -271,7 +275,23 @@ def program_from_command(request: CommandRequest) -> Program:
     steps = reader.steps()
     if reader.found:
         raise InputError(reader.found)
-    return Program(steps, fixed_addresses=values.has_fixed_addresses(request.replicate))
+    return Program(
+        steps,
+        fixed_addresses=values.has_fixed_addresses(request.replicate),
+        draws=draws_of_command(request),
+    )
+
+
+def draws_of_command(request: CommandRequest) -> Draws | None:
+    """Return the inputs that are drawn for each trial. Raises InputError."""
+    if request.draws is not None:
+        return request.draws
+    reader = _StoppingOptions(request)
+    texts = request.commands or (" ".join(request.command),)
+    found = reader.drawn(request.draw, texts, reader.value("seed") or 0)
+    if reader.found:
+        raise InputError(reader.found)
+    return found
 
 
 def stopping_rule(
@@ -512,7 +532,8 @@ class _CommandOptions(_StoppingOptions):
         if not text.strip():
             self.wrong(self._place, text, "the command is empty")
         command = self._template(self._place, text)
-        return self.exec_phase(text, command, self._place, self.request.shell)
+        word_of = partial(self._template, self._place) if self.request.draw else None
+        return self.exec_phase(text, command, self._place, self.request.shell, word_of)
 
     def _words(self) -> Step:
         """Return the step that runs the words after `--`, as they are."""

@@ -5,18 +5,27 @@ makes their steps, each mistake at its option.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import msgspec
 
-from benchwright.core.plan import CommandMode, LevelKind, MetricSpec, ReplicateLevel
+from benchwright.core.draws import DrawnInput, Draws
+from benchwright.core.plan import CommandMode, LevelKind, MetricSpec, ReplicateLevel, is_plain
 from benchwright.core.quantity import parse_duration_ns, share_within
 from benchwright.core.text import plural
+from benchwright.inputs.draw import DRAW_HINT, parse_draw
 from benchwright.inputs.mistakes import Where, placed
 from benchwright.inputs.option_reader import OptionReader, R, at, placer
 from benchwright.inputs.options import Option, Text
-from benchwright.inputs.template import Template, choice, command_name, fixed, split_words
+from benchwright.inputs.template import (
+    NAME_IN_BRACES,
+    Template,
+    choice,
+    command_name,
+    fixed,
+    split_words,
+)
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.program import Step
@@ -43,6 +52,22 @@ class CommandOptionReader(OptionReader[R]):
             else:
                 specs.append(spec)
         return specs
+
+    def drawn(self, words: Sequence[str], texts: Sequence[str], seed: int) -> Draws | None:
+        """Return the inputs of `--draw`, None without any. `texts`: the commands, in each of which
+        an input must be."""
+        inputs: list[DrawnInput] = []
+        for word in words:
+            one = self.parsed("--draw", word, parse_draw, DRAW_HINT)
+            if one is None:
+                continue
+            if any(one.name == other.name for other in inputs):
+                self.wrong("--draw", word, f"input {one.name} is given twice")
+            elif not all(f"{{{one.name}}}" in text for text in texts):
+                message = f"{{{one.name}}} is not in every command"
+                self.wrong("--draw", word, message, f"write {{{one.name}}} where its value belongs")
+            inputs.append(one)
+        return Draws(seed, tuple(inputs)) if inputs else None
 
     def replicate_levels(self, words: Sequence[str], spread: str | None) -> list[ReplicateLevel]:
         """Return the levels of `--replicate`, with the span of `--spread`."""
@@ -81,13 +106,24 @@ class CommandOptionReader(OptionReader[R]):
             self.wrong(option, text, "the command is empty")
         return step.SetPhase(mode, command, at(option, text))
 
-    def exec_phase(self, text: str, command: Template, option: str, shell: str | None) -> Step:
+    def exec_phase(
+        self,
+        text: str,
+        command: Template,
+        option: str,
+        shell: str | None,
+        word_of: Callable[[str], Template] | None = None,
+    ) -> Step:
         """Return the step that runs a command line, in the shell of --shell if there is one.
 
         Otherwise plain words are executed directly, and /bin/sh runs what only a shell
-        understands (`Command.from_text`).
+        understands (`Command.from_text`). `word_of`: with inputs that are drawn, the template of a
+        word: an input is a part of a plain word, which needs no shell.
         """
         where = at(option, text)
+        if shell is None and word_of is not None and is_plain(NAME_IN_BRACES.sub("x", text)):
+            argv = tuple(map(word_of, text.split()))
+            return step.SetPhase(CommandMode.EXEC, argv, where)
         if shell is None:
             return step.SetPhase(CommandMode.EXEC, command, where)
         words, faults = split_words(shell)
@@ -282,6 +318,17 @@ SPREAD = Option(
     no_default="it decides what the answer is about",
     rare=True,
 )
+DRAW = Option(
+    "draw an input anew for each trial, {NAME} in the commands: uniform:1..1000, choice:a,b,c, or the "
+    "lines of a file, @FILE (repeatable)",
+    "NAME=WHAT",
+    parse_draw,
+    hint=DRAW_HINT,
+    group="what varies",
+    no_default="it decides what the answer is about",
+    rare=True,
+)
+Draw = Annotated[tuple[str, ...], DRAW]
 Replicate = Annotated[tuple[str, ...], REPLICATE]
 Spread = Annotated[Text, SPREAD]
 

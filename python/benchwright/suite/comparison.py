@@ -20,6 +20,7 @@ from benchwright.core.comparison import (
     NullResult,
     StoredArm,
 )
+from benchwright.core.draws import Draws
 from benchwright.core.errors import Diagnostic, InputError, suggestion
 from benchwright.core.plan import (
     SUCCESS,
@@ -246,6 +247,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
         ),
     ] = None
     replicate: Annotated[tuple[str, ...], common.REPLICATE._replace(group="the design")] = ()
+    draw: Annotated[tuple[str, ...], common.DRAW._replace(group="the design")] = ()
     spread: Annotated[Text, common.SPREAD._replace(group="the design")] = None
     names: common.Names = ()
     shell: common.Shell = None
@@ -294,6 +296,8 @@ class ComparisonRequest(msgspec.Struct, frozen=True):
     """The commits of the first arms."""
     stored: StoredArm | None = None
     null: NullResult | None = None
+    draws: Draws | None = None
+    """What `draw` declares, with the lines of files as they were when the session began."""
 
 
 def rule_from_request(
@@ -503,7 +507,22 @@ def program_from_comparison(request: ComparisonRequest) -> Program:
     steps = reader.steps()
     if reader.found:
         raise InputError(reader.found)
-    return Program(steps, fixed_addresses=values.has_fixed_addresses(request.replicate))
+    return Program(
+        steps,
+        fixed_addresses=values.has_fixed_addresses(request.replicate),
+        draws=draws_of_comparison(request),
+    )
+
+
+def draws_of_comparison(request: ComparisonRequest) -> Draws | None:
+    """Return the inputs that are drawn for each block. Raises InputError."""
+    if request.draws is not None:
+        return request.draws
+    reader = ComparisonRuleOptions(request)
+    found = reader.drawn(request.draw, request.commands, reader.value("seed") or 0)
+    if reader.found:
+        raise InputError(reader.found)
+    return found
 
 
 class _ComparisonOptions(ComparisonRuleOptions):
@@ -593,7 +612,9 @@ class _ComparisonOptions(ComparisonRuleOptions):
         where = at("--", command)
         before, after = body
         line = fixed(command, where)
-        phase = self.exec_phase(command, line, "--", self.request.shell)
+        request = self.request
+        word_of = partial(fixed, where=where) if request.draw else None
+        phase = self.exec_phase(command, line, "--", request.shell, word_of)
         limit = limit_of_arm(rule)
         heading = fixed(name, Where("--name", text=name))
         return step.Test(heading, limit, (*before, phase, *after), where, directory)

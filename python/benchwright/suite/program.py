@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from benchwright.core.comparison import ComparisonRule, NullResult
+from benchwright.core.draws import Draws
 from benchwright.core.hosts import NamedServer
 from benchwright.core.notice import NoticeSettings
 from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
@@ -291,3 +292,5 @@ class Program(msgspec.Struct, frozen=True):
     baseline: Baseline | None = None
     fixed_addresses: bool = False
     """Whether its programs start without random addresses."""
+    draws: Draws | None = None
+    """Inputs that are drawn for each trial."""

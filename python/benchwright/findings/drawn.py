@@ -1,0 +1,109 @@
+"""Findings about inputs that were drawn for each trial: how the value, or a ratio, depends on them, and
+which input was the worst.
+
+The interval of the mean is about the population that the inputs were drawn from, because each trial,
+or block of a comparison, is one draw; so nothing here doubts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchwright.core.comparison import ComparisonResult
+from benchwright.core.plan import Pairs
+from benchwright.core.results import Finding
+from benchwright.core.text import number_text, percent_text, quantity_text
+from benchwright.findings.codes import make_finding
+from benchwright.findings.result import TestResult
+from benchwright.stats.input_dependence import number_dependence, text_dependence
+
+
+def drawn_findings(test: TestResult) -> list[Finding]:
+    """Return how the main quantity of a test depends on each input that was drawn."""
+    drawn = {trial.epoch: trial.drawn for trial in test.trials if trial.drawn}
+    name = next((one for one in ("elapsed", *test.rules.declared) if one in test.columns), None)
+    if not drawn or name is None:
+        return []
+    column = test.columns[name]
+    known = [
+        (drawn[epoch], value)
+        for epoch, value in zip(column.epochs, column.values, strict=True)
+        if epoch in drawn
+    ]
+    unit = test.rules.row(name).unit
+    return [
+        make_finding("depends-on-input", test.name, text)
+        for text in _texts(name, [pairs for pairs, _ in known], [value for _, value in known], unit)
+    ]
+
+
+def drawn_ratio_findings(
+    comparison: ComparisonResult, arms: Mapping[str, TestResult]
+) -> list[Finding]:
+    """Return how the ratio of each candidate to the baseline depends on each input; `arms`: the tests
+    that ran, by name."""
+    baseline = arms.get(comparison.arms[0])
+    found: list[Finding] = []
+    if baseline is None or not comparison.rule.paired:
+        return found
+    for candidate in comparison.arms[1:]:
+        test = arms.get(candidate)
+        for name in comparison.rule.judged:
+            if test is None or name not in test.columns or name not in baseline.columns:
+                continue
+            before = dict(
+                zip(baseline.columns[name].epochs, baseline.columns[name].values, strict=True)
+            )
+            drawn = {trial.epoch: trial.drawn for trial in test.trials if trial.drawn}
+            known = [
+                (drawn[epoch], value / before[epoch])
+                for epoch, value in zip(
+                    test.columns[name].epochs, test.columns[name].values, strict=True
+                )
+                if epoch in drawn and before.get(epoch, 0) > 0
+            ]
+            what = f"{name} of {candidate} / {baseline.name}"
+            subject = " and ".join(comparison.arms)
+            pairs, ratios = [one for one, _ in known], [ratio for _, ratio in known]
+            found += [
+                make_finding("ratio-depends-on-input", subject, text)
+                for text in _texts(what, pairs, ratios, "")
+            ]
+    return found
+
+
+def _texts(what: str, drawn: Sequence[Pairs], values: Sequence[float], unit: str) -> Iterator[str]:
+    """Yield a sentence for each input on which the values clearly depend."""
+    names = dict.fromkeys(name for pairs in drawn for name, _ in pairs)
+    for name in names:
+        inputs = [dict(pairs)[name] for pairs in drawn]
+        numbers = _numbers(inputs)
+        worst = max(range(len(values)), key=lambda at: values[at])
+        largest = f"the largest with {name} = {inputs[worst]}: {quantity_text(values[worst], unit)}"
+        if numbers is not None:
+            line = number_dependence(numbers, values)
+            if line is not None and line.is_clear:
+                factor = line.factor
+                yield (
+                    f"{what} depends on {name}: {number_text(factor.value, 3)} times "
+                    f"({number_text(factor.low, 3)} to {number_text(factor.high, 3)}) from {name} = "
+                    f"{line.low:g} to {line.high:g}; {largest}"
+                )
+        elif (groups := text_dependence(inputs, values)) is not None and groups.is_clear:
+            share = [one / groups.mean.value for one in (groups.spread.value, groups.spread.low)]
+            most = groups.spread.high / groups.mean.value
+            mean = groups.mean
+            yield (
+                f"{what} depends on {name}: its {groups.inputs} values differ by "
+                f"{percent_text(share[0])} ({percent_text(share[1]).removesuffix(' %')} to "
+                f"{percent_text(most)}); {largest}; of all inputs like these the mean is "
+                f"{quantity_text(mean.low, unit)} to {quantity_text(mean.high, unit)}, the interval "
+                "of the trials is about these alone"
+            )
+
+
+def _numbers(texts: Sequence[str]) -> list[float] | None:
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        return None
