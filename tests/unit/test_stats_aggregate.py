@@ -206,5 +206,11 @@ def test_a_bound_of_a_rate_or_a_size_is_not_below_0(unit: str, is_signed: bool) 
     one = TestResult("t", tuple(b for t in trials for b in t.blocks), specs=specs)
     (row,) = (row for row in table_of(one, everything=True) if row.name == "of")
     assert row.low < 0 if is_signed else row.low == 0
+
+
+@pytest.mark.parametrize("name", ["req/s", "requests_per_second", "allocs/op", "throughput"])
+def test_a_name_of_a_rate_is_enough(name: str) -> None:
+    trials = [trial(epoch, **{name: x}) for epoch, x in enumerate((1.0, 30.0, 2.0), 1)]
+    assert {row.name: row for row in table(trials, everything=True)}[name].low == 0
     odd = [trial(epoch, elapsed=x) for epoch, x in enumerate((-0.1, 0.2), 1)]
     assert table(odd)[0].low < 0, "values that are wrong stay visible"

@@ -305,6 +305,11 @@ def usual_direction(*words: str) -> Literal["lower", "higher"]:
     return "higher" if gain and not _NO_GAIN.search(rest) else "lower"
 
 
+def is_rate(*words: str) -> bool:
+    """Return whether a quantity is a number for each unit of time, by its name and unit."""
+    return _GAIN.search(" ".join(words).casefold()) is not None
+
+
 def named_direction(text: str) -> tuple[str, Literal["lower", "higher", ""]]:
     """Return the name and the direction of `NAME[:higher]`; a name can have colons."""
     name, _, word = text.rpartition(":")

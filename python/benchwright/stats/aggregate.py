@@ -20,7 +20,7 @@ import msgspec
 
 from benchwright.core.expression import PREDICATE_VARIABLES, Expression, parse
 from benchwright.core.observation import MeasurementBlock, Trial, TrialEnding
-from benchwright.core.plan import SUCCESS, MetricSpec, ReplicatePath
+from benchwright.core.plan import SUCCESS, MetricSpec, ReplicatePath, is_rate
 from benchwright.core.results import Summary
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.sample import median, moments, plain_floats, slope
@@ -169,8 +169,14 @@ def _undeclared(name: str) -> MetricRule:
     """
     hook = _HOOK_VALUE.fullmatch(name)
     commands: Fold = "mean" if hook and hook[1] in _GAUGES else "sum"
-    signed = hook is None or hook[1] == _CHANGE
+    signed = _is_signed(name) if hook is None else hook[1] == _CHANGE
     return MetricRule(name, name, commands=commands, threads="mean", signed=signed)
+
+
+def _is_signed(*words: str) -> bool:
+    """Return whether a quantity may be negative, by its name and unit: not a rate, nor what an
+    operation needs (`B/op`)."""
+    return not (is_rate(*words) or any(word.endswith("/op") for word in words))
 
 
 def _declared(spec: MetricSpec) -> MetricRule:
@@ -188,7 +194,7 @@ def _declared(spec: MetricSpec) -> MetricRule:
     else:
         threads = base.threads if base else default
     if base is None:
-        signed = spec.unit not in ("s", "B") and "/" not in spec.unit
+        signed = spec.unit not in ("s", "B") and _is_signed(spec.name, spec.unit)
         return MetricRule(spec.name, spec.name, spec.unit, threads=threads, signed=signed)
     return msgspec.structs.replace(base, unit=spec.unit or base.unit, threads=threads)
 
