@@ -4,14 +4,12 @@ Machines, boots and CI jobs differ by more than the trials within one of them sh
 sample of a population, and the estimate is its mean: random effects.
 Method: the variance between jobs is Paule and Mandel's, for which the jobs vary by as much as they
 should. The interval of the mean is Hartung and Knapp's, with one degree of freedom less than there
-are jobs; its factor is never below 1, which with this variance it is only where the jobs agree
-by more than chance: few that happen to agree are no evidence of a narrow population. The intervals of the
-variance and of I^2 are those of Q profiles. The prediction interval is that of a fiducial mixture
-(Nagashima, Noma and Furukawa): over all variances that the jobs allow, by quadrature in place of
-random numbers; for jobs without an error of their own it is Student's. It is at least as wide as the
-interval of the mean.
-A job's error from few trials is uncertain itself: it counts as the error of a normal value whose
-interval is as wide as the job's.
+are jobs, and no narrower than the jobs' own errors allow: few that happen to agree are no evidence
+of a narrow population. There a job's error from few trials, which is uncertain itself, counts as the
+error of a normal value whose interval is as wide as the job's. The intervals of the variance and of
+I^2 are those of Q profiles. The prediction interval is that of a fiducial mixture (Nagashima, Noma and
+Furukawa): over all variances that the jobs allow, by quadrature in place of random numbers; for jobs
+without an error of their own it is Student's. It is at least as wide as the interval of the mean.
 Rejected: DerSimonian and Laird's variance with normal quantiles, whose intervals of 3 to 10 jobs are too
 narrow (tests/calibration/test_meta.py).
 Non-goals: whether jobs belong together; influence of jobs, publication bias, moderators.
@@ -107,7 +105,7 @@ def meta_estimate(jobs: Sequence[JobEstimate], confidence: float = 0.95) -> Meta
     assert jobs, "at least one job"
     assert all(math.isfinite(j.value) and 0 < j.error < math.inf for j in jobs), "bad job"
     values = np.array([job.value for job in jobs])
-    squares = np.array([_normal_error(job, confidence) ** 2 for job in jobs])
+    squares = np.array([job.error**2 for job in jobs])
     count = len(jobs)
     if count < 2:
         nothing = Spread(math.nan, math.nan, math.nan)
@@ -119,7 +117,10 @@ def meta_estimate(jobs: Sequence[JobEstimate], confidence: float = 0.95) -> Meta
     weights = 1 / (squares + between)
     total = float(weights.sum())
     value = float(weights @ values) / total
-    error = 1 / math.sqrt(total)
+    known = np.array([_normal_error(job, confidence) ** 2 for job in jobs])
+    least_error = 1 / float((1 / (known + between)).sum())
+    spread = float(weights @ (values - value) ** 2) / ((count - 1) * total)
+    error = math.sqrt(max(spread, least_error))
     half = t_quantile(confidence, count - 1) * error
     tail = (1 - confidence) / 2
     least, most = (

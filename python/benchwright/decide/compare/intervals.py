@@ -121,7 +121,7 @@ def smallest_effect(rule: ComparisonRule, evidence: MetricEvidence, hypotheses: 
         # The error with which Student's interval is as wide: it may reach further on one side.
         mean = nested.mean
         own = mean.half_width / _quantile(mean.confidence, nested.degrees)
-        return detectable_errors(rule, error, nested.degrees) * own
+        return _detectable_by_another(rule, error, nested.degrees) * own
     if _is_watched(rule, evidence):
         difference = evidence.difference
         if difference.n < 2 or not difference.sdev:
@@ -143,6 +143,21 @@ def detectable_errors(rule: ComparisonRule, error: float, degrees: float) -> flo
     """Return the effect c = t(1 - error / 2) + t(power) in standard errors, for which
     P(t > t(1 - error / 2) - c) = power."""
     return _quantile(1 - error, degrees) + _quantile(2 * rule.power - 1, degrees)
+
+
+def _detectable_by_another(rule: ComparisonRule, error: float, degrees: float) -> float:
+    """Return the effect in standard errors that another comparison of the same design detects with
+    the rule's power: with few degrees of freedom its own standard error differs from this one's.
+
+    c solves E(c s - t s') = z sd(Z + c s - t s') for two independent standard errors s, s', in a normal
+    approximation.
+    """
+    t, z = _quantile(1 - error, degrees), special.normal_quantile(rule.power)
+    square = 2 / degrees * math.exp(2 * (math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)))
+    rest = 1 - square
+    lead, constant = square - z * z * rest, square * t * t - z * z * (1 + t * t * rest)
+    root = square * square * t * t - lead * constant
+    return (square * t + math.sqrt(root)) / lead
 
 
 def planned_size(rule: ComparisonRule, evidence: MetricEvidence, hypotheses: int) -> int | None:
