@@ -101,7 +101,7 @@ pub(crate) struct Pool<P: Protocol> {
     counts: ConnectionCounts,
     measured: MeasuredPart,
     handshake_times: Histogram,
-    /// How many handshakes are complete, before the run.
+    /// How many connections have completed their first handshake.
     complete: u32,
     refused: Option<HandshakeFailure>,
     /// An error that could not be returned where it occurred; the next flush returns it.
@@ -895,7 +895,8 @@ impl<P: Protocol> Pool<P> {
             let took_ns = monotonic_ns().saturating_sub(connection.since_ns);
             self.handshake_times.record(took_ns);
         }
-        self.complete += u32::from(self.connections.before_run);
+        // Each counts once: one that was lost since and is there again must not stand for another.
+        self.complete += u32::from(connection.generation == 0);
     }
 
     /// Handles a failed attempt: it is due again later, and a waiting operation ends.

@@ -19,9 +19,9 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -228,6 +228,27 @@ fn handshakes_of_many_connections_are_complete_and_measured_before_the_first_ope
         (200, 200)
     );
     assert_eq!(drive(&mut target, 3000), [1; 3000]);
+    assert_eq!(target.describe().reconnects, 0);
+}
+
+#[test]
+fn a_connection_that_is_lost_before_the_run_does_not_count_for_another() {
+    // The first one is closed at once, and the second one welcome when the first one is there again.
+    let (again, is_again) = mpsc::channel();
+    let (again, is_again) = (Mutex::new(again), Mutex::new(is_again));
+    let endpoint = serve(move |number, mut stream| {
+        if number == 1 {
+            is_again.lock().unwrap().recv().unwrap();
+            thread::sleep(Duration::from_millis(50));
+        }
+        if greeted(&mut stream) && stream.write_all(b"w").is_ok() && number > 0 {
+            let _ = again.lock().unwrap().send(());
+            answer(&mut stream, usize::MAX);
+        }
+    });
+    let mut target = open(&endpoint, 2, OPTIONS);
+    assert_eq!(handshakes(&target.describe()), 3);
+    assert_eq!(drive(&mut target, 20), [1; 20]);
     assert_eq!(target.describe().reconnects, 0);
 }
 
