@@ -469,30 +469,18 @@ mod tests {
     use bw_model::{Kind, Nanos, Row};
     use bw_record::segment::{Content, Header, Order, SegmentWriter};
     use std::fmt::Write;
-    use std::path::PathBuf;
+    use std::path::Path;
+    use tempfile::NamedTempFile;
 
-    /// A file that is removed on drop.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str, text: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("bw-ahead-{name}-{}", std::process::id()));
-            drop(std::fs::remove_file(&path));
-            if !text.is_empty() {
-                std::fs::write(&path, text).unwrap();
-            }
-            Self(path)
-        }
-
-        fn input(&self) -> TraceInput {
-            TraceInput::new(&self.0.to_string_lossy())
-        }
+    /// Returns a file with this text, removed on drop.
+    fn written(text: &str) -> NamedTempFile {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
     }
 
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            drop(std::fs::remove_file(&self.0));
-        }
+    fn input(file: &Path) -> TraceInput {
+        TraceInput::new(&file.to_string_lossy())
     }
 
     /// Returns an SPC trace of `operations` reads, a microsecond apart.
@@ -524,8 +512,8 @@ mod tests {
     #[test]
     fn every_worker_gets_the_whole_sequence_more_than_the_rings_hold() {
         let count = (BLOCK * BLOCKS * 2) as u64;
-        let file = Scratch::new("whole", &text(count));
-        let input = file.input();
+        let file = written(&text(count));
+        let input = input(file.path());
         let readers = Readers::open(&[&input], 2, Fit::default(), &[]).unwrap();
         let drains: Vec<Vec<u64>> = thread::scope(|scope| {
             let readers = &readers;
@@ -546,8 +534,8 @@ mod tests {
     #[test]
     fn a_worker_without_a_part_is_not_waited_for() {
         let count = (BLOCK * (BLOCKS + 10)) as u64;
-        let file = Scratch::new("part", &text(count));
-        let input = file.input();
+        let file = written(&text(count));
+        let input = input(file.path());
         let readers = Readers::open(&[&input], 2, Fit::default(), &[]).unwrap();
         let source = readers.source(0, &input).unwrap();
         (0..2).for_each(|worker| readers.release(worker));
@@ -557,14 +545,14 @@ mod tests {
 
     #[test]
     fn what_is_wrong_at_the_start_is_reported_before_the_run_and_later_after_it() {
-        let early = Scratch::new("early", &(text(10) + "0,1,512,r\n"));
-        let error = Readers::open(&[&early.input()], 1, Fit::default(), &[])
+        let early = written(&(text(10) + "0,1,512,r\n"));
+        let error = Readers::open(&[&input(early.path())], 1, Fit::default(), &[])
             .err()
             .unwrap();
         assert_eq!(error.line(), Some(11));
         let count = (BLOCK * (BLOCKS + 300)) as u64;
-        let late = Scratch::new("late", &(text(count) + "0,1,512,r\n"));
-        let input = late.input();
+        let late = written(&(text(count) + "0,1,512,r\n"));
+        let input = input(late.path());
         let readers = Readers::open(&[&input], 1, Fit::default(), &[]).unwrap();
         let played = drain(readers.source(0, &input).unwrap()).len() as u64;
         assert_eq!(played, count, "everything before the wrong line");
@@ -577,12 +565,14 @@ mod tests {
 
     #[test]
     fn traces_fit_the_target() {
-        let file = Scratch::new("fit", &text(100));
+        let file = written(&text(100));
         let fit = Fit {
             target_bytes: Some(8192),
             ..Fit::default()
         };
-        let error = Readers::open(&[&file.input()], 1, fit, &[]).err().unwrap();
+        let error = Readers::open(&[&input(file.path())], 1, fit, &[])
+            .err()
+            .unwrap();
         assert_eq!(
             (error.code, error.line()),
             (TraceCode::TraceOption.name(), Some(17))
@@ -591,11 +581,12 @@ mod tests {
 
     #[test]
     fn rows_written_into_a_fifo_are_ready_before_the_next_are_written() {
-        let fifo = Scratch::new("fifo", "");
-        let made = std::process::Command::new("mkfifo").arg(&fifo.0).status();
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
         assert!(made.unwrap().success());
         let (go, wait) = channel::<()>();
-        let path = fifo.0.clone();
+        let path = fifo.clone();
         let writer = thread::spawn(move || {
             let header = Header::new(Content::Trace, Order::Intended);
             let mut writer =
@@ -607,7 +598,7 @@ mod tests {
             }
             writer.finish().unwrap();
         });
-        let input = fifo.input();
+        let input = input(&fifo);
         let readers = Readers::open(&[&input], 1, Fit::default(), &[]).unwrap();
         let mut source = readers.source(0, &input).unwrap();
         for at in [10, 20, 30] {

@@ -410,7 +410,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_no_file_is_written_over() {
-        let path = std::env::temp_dir().join(format!("bw-samples-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("samples");
         let row = Row {
             intended: Nanos(5),
             issued: Nanos(6),
@@ -437,6 +438,5 @@ mod tests {
             (Some(77), 2)
         );
         assert!(Samples::create(&path, devices()).is_err());
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -31,7 +31,7 @@ fn code_of(path: &Path, purpose: TargetUse) -> &'static str {
 #[test]
 fn what_is_no_file_or_device_is_refused() {
     let place = Place::new();
-    assert_eq!(code_of(&place.0, READS), "target-kind");
+    assert_eq!(code_of(place.0.path(), READS), "target-kind");
     assert_eq!(code_of(Path::new("/dev/null"), WRITES), "target-kind");
     assert_eq!(code_of(&place.file("missing"), READS), "target-open");
     std::fs::write(place.file("empty"), "").unwrap();
@@ -194,7 +194,7 @@ struct Small(Place);
 impl Small {
     fn mount() -> Option<Self> {
         let place = Place::new();
-        let path = place.0.to_str().unwrap();
+        let path = place.0.path().to_str().unwrap();
         tool(&["mount", "-t", "tmpfs", "-o", "size=1m", "none", path])?;
         Some(Self(place))
     }
@@ -202,7 +202,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        tool(&["umount", self.0.0.to_str().unwrap()]);
+        tool(&["umount", self.0.0.path().to_str().unwrap()]);
     }
 }
 
@@ -227,7 +227,7 @@ fn a_file_system_mounted_for_reading_is_refused() {
     let Some(small) = Small::mount() else { return };
     let path = small.0.file("there");
     std::fs::write(&path, [1; 8192]).unwrap();
-    let mount = small.0.0.to_str().unwrap();
+    let mount = small.0.0.path().to_str().unwrap();
     let Some(_) = tool(&["mount", "-o", "remount,ro", mount]) else {
         return;
     };

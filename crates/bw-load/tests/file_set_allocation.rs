@@ -88,8 +88,7 @@ fn operations_on_a_file_set_allocate_nothing() {
     for engine in engines() {
         for open_files in [0, 100] {
             let place = Place::new();
-            let spec =
-                json!({"path": place.0, "engine": engine, "threads": 2, "open_files": open_files});
+            let spec = json!({"path": place.0.path(), "engine": engine, "threads": 2, "open_files": open_files});
             let spec: DirSpec = serde_json::from_value(spec).unwrap();
             let uses = SetUse {
                 changes: true,

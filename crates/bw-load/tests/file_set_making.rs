@@ -133,26 +133,26 @@ fn state(top: &Path) -> String {
 fn a_set_is_made_whole_and_used_again_without_a_change() {
     let place = Place::new();
     let set = set_of(6);
-    let report = made(&set, READS, &place.0);
-    assert_is(&set, &place.0, 0);
+    let report = made(&set, READS, place.0.path());
+    assert_is(&set, place.0.path(), 0);
     assert_eq!(
         (report.made, report.reused, report.repaired),
         (report.files, 0, 0)
     );
     assert_eq!(report.bytes, set.bytes());
-    assert_eq!(state(&place.0), "clean");
-    let before = tree(&place.0);
-    let again = made(&set, READS, &place.0);
+    assert_eq!(state(place.0.path()), "clean");
+    let before = tree(place.0.path());
+    let again = made(&set, READS, place.0.path());
     assert_eq!(
         (again.made, again.reused, again.removed),
         (0, report.files, 0)
     );
-    assert_eq!(tree(&place.0), before);
-    made(&set, CHANGES, &place.0);
-    assert_eq!(state(&place.0), "used");
-    made(&set, READS, &place.0);
+    assert_eq!(tree(place.0.path()), before);
+    made(&set, CHANGES, place.0.path());
+    assert_eq!(state(place.0.path()), "used");
+    made(&set, READS, place.0.path());
     assert_eq!(
-        state(&place.0),
+        state(place.0.path()),
         "used",
         "what a run has written is still there"
     );
@@ -162,12 +162,12 @@ fn a_set_is_made_whole_and_used_again_without_a_change() {
 fn a_set_grows_by_what_is_new_and_a_smaller_one_leaves_the_rest() {
     let place = Place::new();
     let (small, large) = (set_of(3), set_of(9));
-    made(&small, READS, &place.0);
-    let before = tree(&place.0);
-    let report = made(&large, READS, &place.0);
-    assert_is(&large, &place.0, 0);
+    made(&small, READS, place.0.path());
+    let before = tree(place.0.path());
+    let report = made(&large, READS, place.0.path());
+    assert_is(&large, place.0.path(), 0);
     assert_eq!(report.made + report.reused, report.files);
-    let after = tree(&place.0);
+    let after = tree(place.0.path());
     let files = before
         .iter()
         .filter(|(_, about)| about.0 & libc::S_IFMT == libc::S_IFREG);
@@ -177,19 +177,19 @@ fn a_set_grows_by_what_is_new_and_a_smaller_one_leaves_the_rest() {
         kept += 1;
     }
     assert_eq!(report.reused, kept);
-    let report = made(&small, READS, &place.0);
+    let report = made(&small, READS, place.0.path());
     assert_eq!((report.made, report.removed, report.reused), (0, 0, kept));
     let beyond = report.beyond as usize;
     assert!(beyond > 0);
-    assert_is(&small, &place.0, beyond);
+    assert_is(&small, place.0.path(), beyond);
 }
 
 #[test]
 fn what_a_run_changed_is_restored() {
     let place = Place::new();
     let set = set_of(40);
-    made(&set, CHANGES, &place.0);
-    let folder = place.0.join(FOLDER);
+    made(&set, CHANGES, place.0.path());
+    let folder = place.0.path().join(FOLDER);
     let paths = |present: bool| {
         let files = (0..set.files().len()).map(|index| set.number(Object::File(index)));
         files
@@ -220,8 +220,8 @@ fn what_a_run_changed_is_restored() {
         set.is_present(*object) && matches!(set.object(*object), Object::EmptyDirectory(_))
     });
     fs::remove_dir(folder.join(set.path(empty.next().unwrap(), false))).unwrap();
-    let report = made(&set, READS, &place.0);
-    assert_is(&set, &place.0, 0);
+    let report = made(&set, READS, place.0.path());
+    assert_is(&set, place.0.path(), 0);
     assert_eq!((report.made, report.removed), (1, 3));
     let sizes = set.files().iter().map(|file| file.size);
     assert!(sizes.max() < Some(5_000_000));
@@ -229,8 +229,8 @@ fn what_a_run_changed_is_restored() {
     let counted = report.made + report.repaired + report.reused;
     assert_eq!(counted, report.files, "each file counts once: {report:?}");
     fs::remove_dir_all(folder.join("d1")).unwrap();
-    made(&set, READS, &place.0);
-    assert_is(&set, &place.0, 0);
+    made(&set, READS, place.0.path());
+    assert_is(&set, place.0.path(), 0);
 }
 
 /// A store whose device fails after a number of changes.
@@ -337,19 +337,19 @@ fn a_maker_that_ends_anywhere_is_continued() {
     for changes in 0.. {
         // In memory: syncfs of a disk would wait for what others write.
         let place = Place::in_directory(Path::new("/dev/shm"));
-        if failing(&set, READS, &place.0, changes).is_ok() {
+        if failing(&set, READS, place.0.path(), changes).is_ok() {
             break;
         }
         failures += 1;
-        let folder = place.0.join(FOLDER);
+        let folder = place.0.path().join(FOLDER);
         if folder.join(MANIFEST).exists() {
-            assert_eq!(state(&place.0), "making", "after {changes} changes");
+            assert_eq!(state(place.0.path()), "making", "after {changes} changes");
         }
         // It ends a second time, a few changes later, and is complete at the third attempt.
-        drop(failing(&set, READS, &place.0, 10));
-        made(&set, READS, &place.0);
-        assert_is(&set, &place.0, 0);
-        assert_eq!(state(&place.0), "clean");
+        drop(failing(&set, READS, place.0.path(), 10));
+        made(&set, READS, place.0.path());
+        assert_is(&set, place.0.path(), 0);
+        assert_eq!(state(place.0.path()), "clean");
     }
     assert!(failures > 50, "{failures}");
 }
@@ -362,16 +362,19 @@ fn another_set_is_replaced_only_on_request_and_an_interrupted_replacement_is_rep
         ..READS
     };
     let place = Place::new();
-    made(&other, READS, &place.0);
-    let before = tree(&place.0);
-    assert_eq!(refused(&set, READS, &place.0).code, "file-set-differs");
-    assert_eq!(tree(&place.0), before);
-    assert!(failing(&set, replace, &place.0, 20).is_err());
-    assert!(failing(&set, replace, &place.0, 60).is_err());
-    let report = made(&set, replace, &place.0);
+    made(&other, READS, place.0.path());
+    let before = tree(place.0.path());
+    assert_eq!(
+        refused(&set, READS, place.0.path()).code,
+        "file-set-differs"
+    );
+    assert_eq!(tree(place.0.path()), before);
+    assert!(failing(&set, replace, place.0.path(), 20).is_err());
+    assert!(failing(&set, replace, place.0.path(), 60).is_err());
+    let report = made(&set, replace, place.0.path());
     assert_eq!(report.reused + report.made, report.files);
-    assert_is(&set, &place.0, 0);
-    assert_eq!(made(&set, READS, &place.0).made, 0);
+    assert_is(&set, place.0.path(), 0);
+    assert_eq!(made(&set, READS, place.0.path()).made, 0);
 }
 
 /// Asserts that a set in a folder that `plant` prepares is refused, and that nothing changes, inside or outside.
@@ -384,7 +387,7 @@ fn assert_refused(what: &str, plant: impl Fn(&Path, &Path)) {
     fs::write(outside.join("f0"), b"precious").unwrap();
     fs::write(top.join("f0"), b"precious").unwrap();
     plant(&top.join(FOLDER), &outside);
-    let before = tree(&place.0);
+    let before = tree(place.0.path());
     for replace in [false, true] {
         let options = MakeOptions {
             replace,
@@ -397,7 +400,7 @@ fn assert_refused(what: &str, plant: impl Fn(&Path, &Path)) {
             "{what}: {error}"
         );
         assert!(error.message.contains(FOLDER), "{what}: {error}");
-        assert_eq!(tree(&place.0), before, "{what}");
+        assert_eq!(tree(place.0.path()), before, "{what}");
     }
 }
 
@@ -492,8 +495,11 @@ fn a_set_with_foreign_objects_in_it_is_refused_and_not_touched() {
 fn a_mount_inside_the_set_is_refused() {
     let place = Place::new();
     let set = set_of(3);
-    made(&set, READS, &place.0);
-    let (inner, outside) = (place.0.join(FOLDER).join("d0"), place.file("outside"));
+    made(&set, READS, place.0.path());
+    let (inner, outside) = (
+        place.0.path().join(FOLDER).join("d0"),
+        place.file("outside"),
+    );
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("f0"), b"precious").unwrap();
     let mount = [
@@ -506,7 +512,7 @@ fn a_mount_inside_the_set_is_refused() {
         return;
     }
     let before = tree(&outside);
-    let outcome = make(&set, CHANGES, &at(&place.0), &mut |_| ());
+    let outcome = make(&set, CHANGES, &at(place.0.path()), &mut |_| ());
     assert_eq!(tree(&outside), before);
     tool(&["umount", "--lazy", inner.to_str().unwrap()]).unwrap();
     assert_eq!(outcome.unwrap_err().code, "file-set-foreign");
@@ -516,11 +522,11 @@ fn a_mount_inside_the_set_is_refused() {
 fn a_set_has_one_run_at_a_time() {
     let place = Place::new();
     let set = set_of(2);
-    let first = make(&set, READS, &at(&place.0), &mut |_| ()).unwrap();
-    let error = refused(&set, READS, &place.0);
+    let first = make(&set, READS, &at(place.0.path()), &mut |_| ()).unwrap();
+    let error = refused(&set, READS, place.0.path());
     assert_eq!((error.status, error.code), (2, "file-set-in-use"));
     drop(first);
-    assert_eq!(made(&set, READS, &place.0).made, 0);
+    assert_eq!(made(&set, READS, place.0.path()).made, 0);
 }
 
 #[test]
@@ -532,7 +538,7 @@ fn a_directory_that_cannot_be_used_is_named() {
         assert_eq!((error.status, error.code), (2, "file-set-open"));
         assert!(error.message.contains(name), "{error}");
     }
-    assert_eq!(tree(&place.0).len(), 2);
+    assert_eq!(tree(place.0.path()).len(), 2);
 }
 
 /// A tmpfs that is unmounted on drop.

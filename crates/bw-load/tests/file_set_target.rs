@@ -50,13 +50,13 @@ struct Bench {
 
 impl Bench {
     fn new(place: &Place, engine: Engine, purpose: SetUse, more: Value) -> Self {
-        let spec = spec(&place.0, engine, more);
+        let spec = spec(place.0.path(), engine, more);
         let directory = open(&spec, set(), purpose, &mut |_| ()).unwrap();
         Self {
             set: set(),
             target: directory.worker(8, 8192).unwrap(),
             directory,
-            folder: place.0.join(FOLDER),
+            folder: place.0.path().join(FOLDER),
         }
     }
 
@@ -459,7 +459,7 @@ fn synchronous_writes_open_files_with_the_flag() {
 fn a_number_of_threads_out_of_range_is_refused_at_its_field() {
     let place = Place::new();
     let error = open(
-        &spec(&place.0, Engine::Auto, json!({"threads": 0})),
+        &spec(place.0.path(), Engine::Auto, json!({"threads": 0})),
         set(),
         CHANGES,
         &mut |_| (),
@@ -470,5 +470,5 @@ fn a_number_of_threads_out_of_range_is_refused_at_its_field() {
         error.location.unwrap().field.as_deref(),
         Some("target.threads")
     );
-    assert!(!place.0.join(FOLDER).exists());
+    assert!(!place.0.path().join(FOLDER).exists());
 }

@@ -56,14 +56,14 @@ fn the_thread_that_starts_workers_allocates_no_records() {
     let access = json!({"kinds": [["read", 1], ["write", 1]], "size": {"type": "constant", "value": 512},
         "location": {"type": "uniform"}, "align_bytes": 512});
     let filament = json!({"type": "closed", "name": "users", "users": 4, "think": {"type": "constant", "value": 0}, "access": access});
-    let samples = std::env::temp_dir().join(format!("bw-first-touch-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let samples = folder.path().join("samples");
     let request = json!({"target": {"kind": "null"}, "lock_memory": false, "workers": 4, "duration_ns": 10_000_000,
         "samples": samples, "workload": {"seed": 1, "filaments": [filament]}});
     let request: LoadRequest = serde_json::from_value(request).unwrap();
     let mut armed = Armed(0);
     let before = BYTES.get();
     run(&request, &mut armed).unwrap();
-    std::fs::remove_file(&samples).unwrap();
     // The rings of messages have 1.6 MB. One kind of one worker has as much in histograms, and its blocks of rows have 14.
     let allocated = armed.0 - before;
     assert!(allocated < 4 << 20, "{allocated} bytes");

@@ -15,10 +15,10 @@ use network::{
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+use tempfile::NamedTempFile;
 
 mod network;
 
@@ -129,21 +129,11 @@ fn the_commands_of_a_flush_are_on_the_wire_before_any_reply() {
     assert_eq!(drive(&mut target, &[exchange(0, 0); 800]), [4; 800]);
 }
 
-/// A file with a password, removed at the end.
-struct PasswordFile(PathBuf);
-
-impl PasswordFile {
-    fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("bw-redis-{}-{name}", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for PasswordFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+/// Returns a file with this text, removed on drop.
+fn password_file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
 }
 
 #[test]
@@ -170,9 +160,8 @@ fn every_connection_logs_in_before_its_first_command_and_after_it_was_lost() {
             }
         }
     });
-    let file = PasswordFile::new("login", "s3cret word\n");
-    let fields =
-        json!({"connections": 2, "user": "me", "database": 7, "resp": 3, "password_file": file.0});
+    let file = password_file("s3cret word\n");
+    let fields = json!({"connections": 2, "user": "me", "database": 7, "resp": 3, "password_file": file.path()});
     let mut target = open(&spec(server.address, fields)).unwrap();
     let results = drive(&mut target, &[exchange(0, 0); 500]);
     let lost = [-libc::ECONNRESET, -libc::EPIPE];
@@ -199,8 +188,8 @@ fn a_refused_login_is_an_error_without_the_password() {
         let _ = stream.write_all(text.as_bytes());
         let _ = stream.read(&mut [0; 100]);
     });
-    let file = PasswordFile::new("refused", "s3cret");
-    let spec = spec(server.address, json!({"password_file": file.0}));
+    let file = password_file("s3cret");
+    let spec = spec(server.address, json!({"password_file": file.path()}));
     let shown = format!("{spec:?} {:?}", spec.plan(PlanOptions::default()).unwrap());
     assert!(!shown.contains("s3cret"), "{shown}");
     let error = open(&spec).unwrap_err();
@@ -260,12 +249,9 @@ fn what_cannot_be_sent_is_refused_before_the_run() {
     refused(json!({"resp": 4}), "resp");
     refused(json!({"outstanding": 0}), "bad-request");
     refused(json!({"password_file": "/nonexistent"}), "password-file");
-    let (empty, long) = (
-        PasswordFile::new("empty", "\n"),
-        PasswordFile::new("long", &"x".repeat(70_000)),
-    );
-    refused(json!({"password_file": empty.0}), "password-file");
-    refused(json!({"password_file": long.0}), "password-file");
+    let (empty, long) = (password_file("\n"), password_file(&"x".repeat(70_000)));
+    refused(json!({"password_file": empty.path()}), "password-file");
+    refused(json!({"password_file": long.path()}), "password-file");
 }
 
 /// Runs 24 operations with this time limit; returns their results.

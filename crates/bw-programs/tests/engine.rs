@@ -307,7 +307,8 @@ fn what_is_wrong_is_reported_with_its_field_in_the_request() {
     assert_eq!(field(json!({"fifo": 0})), "fifo");
     let both = json!({"fifo": 1, "low_priority": "nice"});
     assert_eq!(field(both), "low_priority");
-    let path = std::env::temp_dir().join(format!("bw-field-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
     let target = json!({"kind": "file", "path": path, "size_bytes": 65_536, "block_bytes": 512});
     let mut request = load(&json!({"target": target, "duration_ns": 1}));
     request["workload"]["filaments"][0]["access"]["size"]["value"] = json!(100);
@@ -319,7 +320,6 @@ fn what_is_wrong_is_reported_with_its_field_in_the_request() {
     filaments.push(filaments[0].clone());
     filaments[1]["rate"] = json!({"micro_per_s": 0});
     let (answer, _) = ask(&request.to_string());
-    let _ = std::fs::remove_file(&path);
     assert_eq!(answer["problems"].as_array().unwrap().len(), 1);
     assert_eq!(answer["problems"][0]["field"], "workload.filaments[1]");
 }
@@ -368,7 +368,8 @@ fn memory_is_not_locked_under_a_limit_that_would_end_the_run_later() {
 
 #[test]
 fn a_disk_that_fills_up_costs_the_rest_of_the_samples_and_not_the_run() {
-    let path = std::env::temp_dir().join(format!("bw-samples-full-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("samples");
     let mut request = load(&json!({"duration_ns": 300_000_000, "samples": path}));
     request["workload"]["filaments"][0]["rate"] = json!({"micro_per_s": 100_000_000_000_u64});
     let mut command = Command::new("prlimit");
@@ -380,7 +381,6 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_samples_and_not_the_run() {
     drop(input);
     let (values, status) = answers(child);
     let rows = rows_of(&path);
-    std::fs::remove_file(&path).unwrap();
     let (result, samples) = (values.last().unwrap(), &values.last().unwrap()["samples"]);
     assert_eq!((status, &result["type"]), (Some(0), &json!("result")));
     assert_eq!(result["kinds"]["all"]["response_ns"]["count"], 30_000);
@@ -413,7 +413,8 @@ fn catches(pid: u32) -> bool {
 
 #[test]
 fn a_third_signal_ends_an_engine_that_waits_for_the_writer_of_a_trace() {
-    let fifo = std::env::temp_dir().join(format!("bw-engine-fifo-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
     assert!(
         Command::new("mkfifo")
             .arg(&fifo)
@@ -463,7 +464,8 @@ fn an_engine_dies_with_its_parent() {
 
 #[test]
 fn nothing_begins_or_ends_before_time_zero() {
-    let path = std::env::temp_dir().join(format!("bw-zero-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
     let access = json!({"kinds": [["read", 1]], "size": {"type": "constant", "value": 4096},
         "location": {"type": "uniform"}, "align_bytes": 4096});
     let closed = json!({"type": "closed", "users": 4, "think": {"type": "constant", "value": 0},
@@ -472,7 +474,6 @@ fn nothing_begins_or_ends_before_time_zero() {
         "workload": {"seed": 1, "filaments": [closed]},
         "target": {"kind": "file", "path": path, "size_bytes": 1 << 20}}));
     let (result, status) = ask(&request.to_string());
-    std::fs::remove_file(&path).unwrap();
     assert_eq!(status, Some(0), "{result}");
     // A read without any service time was issued while the clock was still at zero.
     let service = &result["kinds"]["read"]["service_ns"];

@@ -9,29 +9,21 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
 
 const FOLDER: &str = "benchwright-files";
 
 /// A directory that is removed on drop.
-struct Place(PathBuf);
+struct Place(TempDir);
 
 impl Place {
-    fn new(name: &str) -> Self {
-        let name = format!("bw-file-sets-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn manifest(&self) -> Value {
-        let text = fs::read_to_string(self.0.join(FOLDER).join("manifest.json"));
+        let text = fs::read_to_string(self.0.path().join(FOLDER).join("manifest.json"));
         serde_json::from_str(&text.unwrap()).unwrap()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -124,7 +116,7 @@ fn load(place: &Place, files: u64, more: &Value) -> Value {
     let chain = |(name, steps)| json!({"name": name, "weight": 1, "steps": steps});
     let chains = chains.map(chain);
     let users = json!({"type": "files", "users": 6, "chains": chains});
-    let mut request = json!({"type": "load", "target": {"kind": "dir", "path": place.0, "threads": 3},
+    let mut request = json!({"type": "load", "target": {"kind": "dir", "path": place.0.path(), "threads": 3},
         "workload": {"seed": 1, "file_set": set(files), "filaments": [users]},
         "duration_ns": 300_000_000, "workers": 2, "lock_memory": false});
     for (name, value) in more.as_object().unwrap() {
@@ -159,14 +151,11 @@ fn tree(top: &Path) -> BTreeMap<PathBuf, u64> {
 fn all_kinds_run_without_errors_and_the_next_run_has_the_same_set() {
     let mut removed = 0;
     for engine in ["io_uring", "threads"] {
-        for (name, more) in [
-            ("open", json!({})),
-            (
-                "closed",
-                json!({"/target/open_files": 0, "/target/synchronous": true}),
-            ),
+        for more in [
+            json!({}),
+            json!({"/target/open_files": 0, "/target/synchronous": true}),
         ] {
-            let place = Place::new(&format!("{engine}-{name}"));
+            let place = Place::new();
             let mut request = load(&place, 40, &more);
             request["target"]["engine"] = json!(engine);
             let (result, status) = ask(&request);
@@ -199,7 +188,7 @@ fn all_kinds_run_without_errors_and_the_next_run_has_the_same_set() {
             assert_eq!(place.manifest()["state"], "used");
 
             // What the engine expects is there, apart from chains that the end of the run cut short.
-            let there = tree(&place.0.join(FOLDER));
+            let there = tree(&place.0.path().join(FOLDER));
             let is_file = |path: &Path| {
                 let name = path.file_name().unwrap().to_str().unwrap();
                 name.starts_with(['f', 'r'])
@@ -241,7 +230,7 @@ fn all_kinds_run_without_errors_and_the_next_run_has_the_same_set() {
 /// Starts the making of a large set, and returns the engine as soon as some files are there.
 fn making(place: &Place, request: &Value) -> Child {
     let child = start(request);
-    let folder = place.0.join(FOLDER);
+    let folder = place.0.path().join(FOLDER);
     let files = || fs::read_dir(&folder).map_or(0, Iterator::count);
     while files() < 100 {
         std::thread::sleep(Duration::from_millis(1));
@@ -252,8 +241,8 @@ fn making(place: &Place, request: &Value) -> Child {
 #[test]
 fn a_maker_that_is_ended_by_a_signal_or_killed_is_continued() {
     for signal in [libc::SIGTERM, libc::SIGKILL] {
-        let place = Place::new(&format!("signal-{signal}"));
-        fs::write(place.0.join("mine"), b"precious").unwrap();
+        let place = Place::new();
+        fs::write(place.0.path().join("mine"), b"precious").unwrap();
         let request = load(&place, 1_000, &json!({"/duration_ns": 1_000_000}));
         let child = making(&place, &request);
         // SAFETY: the child is ours and is not waited for yet.
@@ -267,7 +256,7 @@ fn a_maker_that_is_ended_by_a_signal_or_killed_is_continued() {
             );
         }
         assert_eq!(place.manifest()["state"], "making");
-        let part = tree(&place.0).len();
+        let part = tree(place.0.path()).len();
         let (result, status) = ask(&request);
         assert_eq!(status, Some(0), "{result}");
         let made = &result["file_set"]["made"];
@@ -281,7 +270,7 @@ fn a_maker_that_is_ended_by_a_signal_or_killed_is_continued() {
             number("reused") > 0 && number("made") > 0,
             "{made} after {part} objects"
         );
-        assert_eq!(fs::read(place.0.join("mine")).unwrap(), b"precious");
+        assert_eq!(fs::read(place.0.path().join("mine")).unwrap(), b"precious");
     }
 }
 
@@ -297,7 +286,7 @@ fn waiting(request: &Value) -> (Child, BufReader<ChildStdout>) {
 
 #[test]
 fn a_load_waits_until_it_is_started_once_its_set_is_made() {
-    let place = Place::new("waiting");
+    let place = Place::new();
     let request = load(&place, 10, &json!({"/wait_for_start": true}));
     let end = |(mut child, mut out): (Child, BufReader<ChildStdout>)| {
         let mut text = String::new();
@@ -331,8 +320,8 @@ fn a_load_waits_until_it_is_started_once_its_set_is_made() {
 
 #[test]
 fn what_cannot_be_is_refused_at_its_field_and_changes_nothing() {
-    let place = Place::new("refused");
-    let missing = place.0.join("missing");
+    let place = Place::new();
+    let missing = place.0.path().join("missing");
     let other = json!({"type": "open", "arrival": {"type": "constant"}, "rate": {"micro_per_s": 1},
         "access": {"kinds": [["read", 1]], "size": constant(1), "location": {"type": "uniform"}, "align_bytes": 1}});
     for (field, changes) in [
@@ -369,39 +358,39 @@ fn what_cannot_be_is_refused_at_its_field_and_changes_nothing() {
                 .unwrap()
                 .contains("no_such_field")
     );
-    assert_eq!(tree(&place.0).len(), 0);
+    assert_eq!(tree(place.0.path()).len(), 0);
 }
 
 #[test]
 fn a_folder_with_foreign_files_is_refused_and_nothing_is_touched() {
-    let place = Place::new("foreign");
-    let folder = place.0.join(FOLDER);
+    let place = Place::new();
+    let folder = place.0.path().join(FOLDER);
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("letter.txt"), b"precious").unwrap();
-    let before = tree(&place.0);
+    let before = tree(place.0.path());
     let (answer, status) = ask(&load(&place, 4, &json!({"/target/replace": true})));
     assert_eq!(
         (status, &answer["code"]),
         (Some(2), &json!("file-set-foreign")),
         "{answer}"
     );
-    assert_eq!(tree(&place.0), before);
+    assert_eq!(tree(place.0.path()), before);
     fs::remove_file(folder.join("letter.txt")).unwrap();
     assert_eq!(ask(&load(&place, 4, &json!({}))).1, Some(0));
     fs::write(folder.join("d0/letter.txt"), b"precious").unwrap();
-    let before = tree(&place.0);
+    let before = tree(place.0.path());
     let (answer, status) = ask(&load(&place, 9, &json!({})));
     assert_eq!(status, Some(2));
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("d0/letter.txt"), "{answer}");
-    assert_eq!(tree(&place.0), before);
+    assert_eq!(tree(place.0.path()), before);
 }
 
 #[test]
 fn another_description_is_refused_unless_it_may_replace_the_set() {
-    let place = Place::new("replaced");
+    let place = Place::new();
     assert_eq!(ask(&load(&place, 4, &json!({}))).1, Some(0));
-    let before = tree(&place.0);
+    let before = tree(place.0.path());
     let other = json!({"/workload/file_set/seed": 4});
     let (answer, status) = ask(&load(&place, 4, &other));
     assert_eq!(
@@ -409,7 +398,7 @@ fn another_description_is_refused_unless_it_may_replace_the_set() {
         (Some(2), &json!("file-set-differs")),
         "{answer}"
     );
-    assert_eq!(tree(&place.0), before);
+    assert_eq!(tree(place.0.path()), before);
     let other = json!({"/workload/file_set/seed": 4, "/target/replace": true});
     let (result, status) = ask(&load(&place, 4, &other));
     assert_eq!(status, Some(0), "{result}");

@@ -189,7 +189,7 @@ fn a_process_of_another_user_is_counted_and_does_not_hold_the_launcher_up() {
         eprintln!("skipped: needs root and setpriv");
         return;
     }
-    std::fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(folder.0.path(), Permissions::from_mode(0o777)).unwrap();
     std::fs::set_permissions(&privileged, Permissions::from_mode(0o4755)).unwrap();
     let copy = folder.path("bw-launcher");
     std::fs::copy(LAUNCHER, &copy).unwrap();
@@ -197,7 +197,7 @@ fn a_process_of_another_user_is_counted_and_does_not_hold_the_launcher_up() {
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command.arg(&copy).arg("serve");
     let mut session = Session::start(command);
-    std::fs::set_permissions(&session.folder.0, Permissions::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(session.folder.0.path(), Permissions::from_mode(0o777)).unwrap();
     let sleeper = folder.path("sleeper");
     let start = format!(
         "{} --reuid 0 sh -c 'echo $$ > {}; exec sleep 1000' & sleep 0.1; while ! [ -s {1} ]; do sleep 0.01; done",

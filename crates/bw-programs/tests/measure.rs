@@ -196,7 +196,7 @@ fn hooks_of_a_run_speak_in_its_records() {
     assert_eq!(session.folder.text("mode"), "700\n");
     assert_eq!(
         session.folder.text("where").trim(),
-        session.folder.0.to_str().unwrap()
+        session.folder.0.path().to_str().unwrap()
     );
     assert!(!std::path::Path::new(session.folder.text("state").trim()).exists());
 }

@@ -124,14 +124,12 @@ fn binary() -> Vec<u8> {
 
 #[test]
 fn the_binary_says_what_blkparse_prints_of_it() {
-    let folder = std::env::temp_dir().join(format!("bw-blkparse-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("t.blktrace.0"), binary()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.blktrace.0"), binary()).unwrap();
     let printed = Command::new("blkparse")
         .args(["-q", "-i", "t"])
         .current_dir(&folder)
         .output();
-    std::fs::remove_dir_all(&folder).unwrap();
     let Ok(printed) = printed else {
         writeln!(std::io::stderr(), "skipped: blkparse is not installed").unwrap();
         return;

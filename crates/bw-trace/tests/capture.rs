@@ -10,21 +10,21 @@ use bw_record::segment::reader::SegmentReader;
 use bw_trace::capture::{CaptureRequest, CaptureResult, capture};
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
 
 /// A loop device on a file of its own; both are removed at the end.
 struct Loop {
-    directory: PathBuf,
+    directory: TempDir,
     device: String,
 }
 
 impl Loop {
-    fn new(name: &str) -> Option<Self> {
-        let directory = std::env::temp_dir().join(format!("bw-{name}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let image = directory.join("image");
+    fn new() -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("image");
         File::create(&image).unwrap().set_len(16 << 20).unwrap();
         let made = Command::new("losetup")
             .args(["-f", "--show"])
@@ -40,7 +40,6 @@ impl Loop {
                     "SKIPPED: no loop device can be made here (that takes root)"
                 )
                 .unwrap();
-                fs::remove_dir_all(directory).unwrap();
                 return None;
             }
         };
@@ -48,14 +47,18 @@ impl Loop {
     }
 
     fn path(&self, name: &str) -> String {
-        self.directory.join(name).to_str().unwrap().to_owned()
+        self.directory
+            .path()
+            .join(name)
+            .to_str()
+            .unwrap()
+            .to_owned()
     }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("losetup").args(["-d", &self.device]).status();
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -125,7 +128,7 @@ fn request(device: Option<&str>, pid: Option<u32>, output: &str) -> CaptureReque
 #[test]
 
 fn direct_reads_and_writes_of_a_device_are_in_its_trace() {
-    let Some(disk) = Loop::new("device") else {
+    let Some(disk) = Loop::new() else {
         return;
     };
     let request = request(Some(&disk.device), None, &disk.path("trace"));
@@ -193,7 +196,7 @@ fn direct_reads_and_writes_of_a_device_are_in_its_trace() {
 
 #[test]
 fn a_process_tree_is_distinguished_from_its_neighbours() {
-    let Some(disk) = Loop::new("tree") else {
+    let Some(disk) = Loop::new() else {
         return;
     };
     let from = format!("if={}", disk.device);
@@ -230,7 +233,7 @@ fn a_process_tree_is_distinguished_from_its_neighbours() {
 
 #[test]
 fn an_existing_output_is_refused_and_kept() {
-    let Some(disk) = Loop::new("exists") else {
+    let Some(disk) = Loop::new() else {
         return;
     };
     let output = disk.path("trace");
@@ -243,7 +246,8 @@ fn an_existing_output_is_refused_and_kept() {
 
 #[test]
 fn a_process_that_is_not_there_is_refused_and_leaves_no_file() {
-    let output = std::env::temp_dir().join(format!("bw-nobody-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("trace");
     let request = CaptureRequest {
         device: None,
         pid: Some(4_194_305), // one above the greatest that Linux gives

@@ -8,8 +8,7 @@ use bw_schedule::random::Stream;
 use bw_trace::compare::pairing::Origin;
 use bw_trace::compare::{CompareRequest, CompareResult, compare};
 use bw_trace::input::TraceInput;
-use std::fs::File;
-use std::path::PathBuf;
+use tempfile::NamedTempFile;
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -51,28 +50,19 @@ fn replay(of: &[Row], speed: u64, late: impl Fn(u64) -> u64) -> Vec<Row> {
     rows.collect()
 }
 
-struct TraceFile(PathBuf);
-
-impl Drop for TraceFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-fn written(name: &str, content: Content, rows: &[Row]) -> TraceFile {
-    let name = format!("bw-compare-{name}-{}.bw", std::process::id());
-    let file = TraceFile(std::env::temp_dir().join(name));
+fn written(content: Content, rows: &[Row]) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
     let header = Header::new(content, Order::Intended);
-    let mut writer = SegmentWriter::new(File::create(&file.0).unwrap(), &header).unwrap();
+    let mut writer = SegmentWriter::new(file.as_file(), &header).unwrap();
     writer.write_all(rows).unwrap();
     writer.finish().unwrap();
     file
 }
 
-fn compared(name: &str, a: &[Row], b: &[Row], speed: Option<u64>) -> CompareResult {
-    let a = written(&format!("{name}-a"), Content::Trace, a);
-    let b = written(&format!("{name}-b"), Content::Samples, b);
-    let input = |file: &TraceFile| TraceInput::new(&file.0.to_string_lossy());
+fn compared(a: &[Row], b: &[Row], speed: Option<u64>) -> CompareResult {
+    let a = written(Content::Trace, a);
+    let b = written(Content::Samples, b);
+    let input = |file: &NamedTempFile| TraceInput::new(&file.path().to_string_lossy());
     let request = CompareRequest {
         a: input(&a),
         b: input(&b),
@@ -87,7 +77,7 @@ fn compared(name: &str, a: &[Row], b: &[Row], speed: Option<u64>) -> CompareResu
 #[test]
 fn a_perfect_replay_is_perfect() {
     let a = trace(20_000);
-    let result = compared("perfect", &a, &replay(&a, 1, |_| 0), None);
+    let result = compared(&a, &replay(&a, 1, |_| 0), None);
     assert_eq!(
         (result.matched, result.unmatched_a, result.unmatched_b),
         (20_000, 0, 0)
@@ -114,7 +104,7 @@ fn a_perfect_replay_is_perfect() {
 fn a_replay_at_four_times_the_speed_is_put_on_its_own_axis() {
     let a = trace(20_000);
     let b = replay(&a, 4, |number| number % 4 * 40 * US);
-    let result = compared("faster", &a, &b, None);
+    let result = compared(&a, &b, None);
     assert_eq!(result.alignment.speed_micro, 4_000_000);
     assert_eq!(result.matched, 20_000);
     let shares: Vec<f64> = result
@@ -132,7 +122,7 @@ fn a_replay_at_four_times_the_speed_is_put_on_its_own_axis() {
 #[test]
 fn a_given_speed_is_not_estimated() {
     let a = trace(2000);
-    let result = compared("given", &a, &replay(&a, 3, |_| 7), Some(3));
+    let result = compared(&a, &replay(&a, 3, |_| 7), Some(3));
     assert_eq!(
         (result.alignment.speed_from, result.alignment.pairs),
         (Origin::Given, 0)
@@ -150,7 +140,7 @@ fn an_observer_with_another_time_zero_is_shifted_by_the_median() {
         row.completed += Nanos(77 * MS);
     }
     b.sort_by_key(|row| row.intended);
-    let result = compared("observer", &a, &b, Some(1));
+    let result = compared(&a, &b, Some(1));
     assert_eq!(result.alignment.shift_from, Origin::Estimated);
     assert_eq!(result.alignment.shift_ns, 77 * MS as i64);
     assert_eq!(result.arrival_error.within[0].share, 0.9);
@@ -177,13 +167,10 @@ fn a_capture_of_the_replay_is_shifted_too() {
     };
     b.insert(0, other);
     b.sort_by_key(|row| row.intended);
-    let (a, b) = (
-        written("meant", Content::Trace, &a),
-        written("seen", Content::Trace, &b),
-    );
+    let (a, b) = (written(Content::Trace, &a), written(Content::Trace, &b));
     let result = compare(&CompareRequest {
-        a: TraceInput::new(&a.0.to_string_lossy()),
-        b: TraceInput::new(&b.0.to_string_lossy()),
+        a: TraceInput::new(&a.path().to_string_lossy()),
+        b: TraceInput::new(&b.path().to_string_lossy()),
         speed_micro: Some(1_000_000),
         shift_ns: None,
         window_ns: 60_000_000_000,
@@ -210,7 +197,7 @@ fn what_one_side_lacks_is_counted_and_nothing_falls_out_of_step() {
     b.push(extra);
     b[500].result = DROPPED;
     b.sort_by_key(|row| row.intended);
-    let result = compared("missing", &a, &b, Some(1));
+    let result = compared(&a, &b, Some(1));
     assert_eq!((result.unmatched_b, result.dropped_b), (1, 1));
     assert_eq!(result.matched + result.unmatched_a, 10_000);
     // An operation whose place recurs within the window may be taken for the missing one.
@@ -223,13 +210,10 @@ fn a_replay_of_something_else_is_reported() {
     let a = trace(1000);
     let mut b = replay(&a, 1, |_| 0);
     b.iter_mut().for_each(|row| row.offset += 1 << 30);
-    let (a, b) = (
-        written("other-a", Content::Trace, &a),
-        written("other-b", Content::Samples, &b),
-    );
+    let (a, b) = (written(Content::Trace, &a), written(Content::Samples, &b));
     let mut request = CompareRequest {
-        a: TraceInput::new(&a.0.to_string_lossy()),
-        b: TraceInput::new(&b.0.to_string_lossy()),
+        a: TraceInput::new(&a.path().to_string_lossy()),
+        b: TraceInput::new(&b.path().to_string_lossy()),
         speed_micro: None,
         shift_ns: None,
         window_ns: 1_000_000_000,

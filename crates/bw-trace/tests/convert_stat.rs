@@ -7,24 +7,7 @@ use bw_trace::input::{Duplicates, TraceInput};
 use bw_trace::stat::{StatRequest, StatResult, stat};
 use proptest::prelude::*;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("bw-convert-stat-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use std::path::Path;
 
 /// Returns the statistics with memory for every block: a sample would differ, because devices get other numbers.
 fn seen(input: &TraceInput) -> StatResult {
@@ -107,15 +90,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn stat_sees_the_same(lines in prop::collection::vec(line(), 1..200), spread: bool, speed_micro in 1..9_000_000_u64) {
-        let folder = Folder::new("random");
-        let path = folder.0.join("in.csv");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("in.csv");
         std::fs::write(&path, systor(&lines)).unwrap();
         let input = TraceInput {
             duplicates: Some(if spread { Duplicates::Spread } else { Duplicates::Burst }),
             speed_micro,
             ..TraceInput::new(&path.to_string_lossy())
         };
-        let [original, converted] = both(&input, &folder.0.join("out.bw"));
+        let [original, converted] = both(&input, &folder.path().join("out.bw"));
         for (key, value) in original.as_object().unwrap() {
             prop_assert_eq!(value, &converted[key], "{}", key);
         }
@@ -124,7 +107,7 @@ proptest! {
 
 #[test]
 fn stat_sees_the_same_of_an_engines_own_words_and_of_block_events() {
-    let folder = Folder::new("formats");
+    let folder = tempfile::tempdir().unwrap();
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/");
     for name in [
         "replayed.load",
@@ -134,7 +117,7 @@ fn stat_sees_the_same_of_an_engines_own_words_and_of_block_events() {
         "v3.iolog",
     ] {
         let input = TraceInput::new(&format!("{data}{name}"));
-        let [original, converted] = both(&input, &folder.0.join(format!("{name}.bw")));
+        let [original, converted] = both(&input, &folder.path().join(format!("{name}.bw")));
         assert_eq!(original, converted, "{name}");
     }
 }

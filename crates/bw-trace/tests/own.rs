@@ -10,7 +10,8 @@ use bw_trace::input::{Format, TraceInput};
 use bw_trace::trace;
 use proptest::prelude::*;
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use tempfile::TempDir;
 
 fn written(rows: &[Row], order: Order) -> Vec<u8> {
     let mut header = Header::new(Content::Trace, order);
@@ -42,32 +43,24 @@ fn row(at: u64, device: u16) -> Row {
 }
 
 /// A folder that is removed on drop.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("bw-trace-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
+        self.0.path().join(name).to_string_lossy().into_owned()
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap();
+        let entries = std::fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> = entries
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
             .collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
     }
 }
 
@@ -129,7 +122,7 @@ fn a_writer_that_was_stopped_is_remarked() {
 
 #[test]
 fn converting_to_our_own_loses_nothing() {
-    let folder = Folder::new("own");
+    let folder = Folder::new();
     for name in ["small.blkparse", "small.systor.csv", "v2.vscsi", "le"] {
         let path = folder.path(name);
         let result = convert(&request(data(name), path.clone(), OutputFormat::Bw)).unwrap();
@@ -150,7 +143,7 @@ fn converting_to_our_own_loses_nothing() {
 
 #[test]
 fn converting_to_an_iolog_keeps_microseconds_and_says_what_is_lost() {
-    let folder = Folder::new("iolog");
+    let folder = Folder::new();
     let path = folder.path("out.iolog");
     let output = request(data("small.load"), path.clone(), OutputFormat::FioIolog);
     let result = convert(&output).unwrap();
@@ -170,7 +163,7 @@ fn converting_to_an_iolog_keeps_microseconds_and_says_what_is_lost() {
 
 #[test]
 fn an_existing_file_is_never_touched_and_a_failure_leaves_nothing() {
-    let folder = Folder::new("exists");
+    let folder = Folder::new();
     let path = folder.path("there");
     std::fs::write(&path, "precious").unwrap();
     let there = request(data("small.load"), path.clone(), OutputFormat::Bw);
@@ -191,7 +184,7 @@ fn an_existing_file_is_never_touched_and_a_failure_leaves_nothing() {
 
 #[test]
 fn a_fifo_is_read_as_it_comes() {
-    let folder = Folder::new("fifo");
+    let folder = Folder::new();
     let path = folder.path("fifo");
     let status = std::process::Command::new("mkfifo")
         .arg(&path)

@@ -134,16 +134,15 @@ fn addresses_beyond_the_target_are_refused_or_mapped_and_counted() {
 
 #[test]
 fn scaling_reads_a_file_beforehand_and_refuses_a_pipe() {
-    let path = std::env::temp_dir().join(format!("bw-scale-{}.spc", std::process::id()));
-    std::fs::write(&path, TEXT).unwrap();
+    let file = tempfile::NamedTempFile::with_suffix(".spc").unwrap();
+    std::fs::write(file.path(), TEXT).unwrap();
     let scale = TraceInput {
         offsets: Offsets::Scale,
         target_bytes: Some(51_264),
-        ..TraceInput::new(&path.to_string_lossy())
+        ..TraceInput::new(&file.path().to_string_lossy())
     };
     let mut trace = trace::open(&scale).unwrap();
     let offsets: Vec<u64> = trace.by_ref().map(|row| row.unwrap().offset).collect();
-    std::fs::remove_file(&path).unwrap();
     assert_eq!(trace.report().source_bytes, Some(801 * 512));
     assert!(trace.report().scaled);
     // An eighth: 4,096 becomes 512; the last would be at 51,200 and is moved back to fit.

@@ -11,7 +11,7 @@ use bw_trace::stat::popularity::Method;
 use bw_trace::stat::{StatRequest, StatResult, stat};
 use bw_trace::trace;
 use std::io::{Cursor, Read};
-use std::path::PathBuf;
+use tempfile::NamedTempFile;
 
 const MS: u64 = 1_000_000;
 
@@ -265,24 +265,17 @@ fn a_huge_line_is_malformed_and_its_rest_is_passed_over() {
 }
 
 /// A file that is removed on drop.
-struct Scratch(PathBuf);
+struct Scratch(NamedTempFile);
 
 impl Scratch {
-    fn new(name: &str, bytes: &[u8]) -> Self {
-        let name = format!("bw-requests-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        Self(path)
+    fn new(bytes: &[u8]) -> Self {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        Self(file)
     }
 
     fn path(&self) -> String {
-        self.0.to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.0));
+        self.0.path().to_string_lossy().into_owned()
     }
 }
 
@@ -290,7 +283,7 @@ impl Drop for Scratch {
 fn a_trace_with_mostly_malformed_lines_is_refused_even_if_lenient() {
     let good = "{\"time\":1,\"path\":\"/\"}\n";
     let read = |bad: usize| {
-        let file = Scratch::new("most", (good.repeat(3) + &"\0\n".repeat(bad)).as_bytes());
+        let file = Scratch::new((good.repeat(3) + &"\0\n".repeat(bad)).as_bytes());
         recorded::read(&TraceInput {
             path: bw_trace::input::Paths::One(file.path()),
             lenient: true,
@@ -305,7 +298,7 @@ fn a_trace_with_mostly_malformed_lines_is_refused_even_if_lenient() {
 
 #[test]
 fn a_conversion_reports_that_the_requests_are_lost() {
-    let file = Scratch::new("out", b"");
+    let file = Scratch::new(b"");
     std::fs::remove_file(&file.0).unwrap();
     let request = ConvertRequest {
         input: data("small.access.log"),
@@ -324,7 +317,7 @@ fn a_quoted_text_before_the_request_is_no_request() {
     let log = "10.0.0.9 \"h\" [10/Oct/2000:13:55:36 -0700] \"a.example\" \"-\" \"GET /a HTTP/1.1\" 404 5 \"-\" \"x\"\n\
         10.0.0.9 \"h\" [10/Oct/2000:13:55:37 -0700] \"a.example\" \"-\" \"GET /b HTTP/1.1\" 200 7 \"-\" \"x\"\n\
         10.0.0.9 \"h\" [10/Oct/2000:13:55:38 -0700] \"a.example\" \"-\" \"-\" 408 0 \"-\" \"-\"\n";
-    let file = Scratch::new("host", log.as_bytes());
+    let file = Scratch::new(log.as_bytes());
     let found = recorded(&TraceInput::new(&file.path()));
     assert_eq!(found.report.format, Format::AccessLog);
     assert_eq!(arrivals(&found), named(&[(0, "GET /a"), (1000, "GET /b")]));
@@ -523,7 +516,7 @@ fn posted_parameters_without_a_text_are_a_form_and_those_of_files_are_skipped() 
         serde_json::json!({"mimeType": "multipart/form-data; boundary=b", "params": file}),
         serde_json::json!({"mimeType": form, "params": [], "text": ""}),
     ];
-    let file = Scratch::new("posted", &posted(&bodies));
+    let file = Scratch::new(&posted(&bodies));
     let found = recorded(&TraceInput {
         unsafe_methods: true,
         ..TraceInput::new(&file.path())
@@ -544,8 +537,8 @@ fn posted_parameters_without_a_text_are_a_form_and_those_of_files_are_skipped() 
     assert_eq!(found.report.operations, 3);
 }
 
-fn described(name: &str, bytes: &[u8]) -> StatResult {
-    let file = Scratch::new(name, bytes);
+fn described(bytes: &[u8]) -> StatResult {
+    let file = Scratch::new(bytes);
     let input = TraceInput::new(&file.path());
     let (block_bytes, memory_bytes) = (4096, 1 << 20);
     stat(&StatRequest {
@@ -574,7 +567,7 @@ fn the_statistics_of_a_log_are_those_of_all_its_requests() {
         )
     };
     let log: String = (0..100).map(line).collect();
-    let found = described("stat", log.as_bytes());
+    let found = described(log.as_bytes());
     assert_eq!((found.operations, found.bytes), (100, 6070));
     let kinds: Vec<_> = found.kinds.iter().collect();
     assert_eq!(
@@ -647,7 +640,7 @@ fn archives_and_lines_have_sizes_of_bodies() {
         entry(serde_json::json!({"status": 0, "bodySize": -1, "content": {"size": -1}})),
     ];
     let archive = serde_json::json!({"log": {"entries": entries}});
-    let found = described("sizes", archive.to_string().as_bytes());
+    let found = described(archive.to_string().as_bytes());
     let requests = found.requests.unwrap();
     assert_eq!(found.bytes, 40);
     assert_eq!(
@@ -663,7 +656,7 @@ fn archives_and_lines_have_sizes_of_bodies() {
         [(200, 2)]
     );
     let line = b"{\"time\":1,\"path\":\"/\",\"status\":304,\"response_bytes\":12}\n{\"time\":2,\"path\":\"/\"}\n";
-    let found = described("lines", line);
+    let found = described(line);
     let requests = found.requests.unwrap();
     assert_eq!((found.bytes, requests.response_bytes.count), (12, 1));
     assert!(requests.hosts.is_empty());
@@ -746,12 +739,12 @@ fn the_finest_time_of_a_line_is_used_wherever_it_stands() {
     for (time, layout) in layouts {
         let line = |number: u64| layout(time, &format!("1795896179.{number}00")) + "\n";
         let log: String = (1..5).map(line).collect();
-        let file = Scratch::new("finest", log.as_bytes());
+        let file = Scratch::new(log.as_bytes());
         let found = recorded(&TraceInput::new(&file.path()));
         let times: Vec<u64> = found.arrivals.iter().map(|(at, _)| at.0 / MS).collect();
         assert_eq!(times, [0, 100, 200, 300], "{log}");
         assert_eq!(found.report.requests.unwrap().whole_seconds, 0, "{log}");
-        let result = described("finest-stat", log.as_bytes());
+        let result = described(log.as_bytes());
         assert_eq!(result.bytes, 4 * 5, "{log}");
     }
 }
@@ -774,8 +767,8 @@ fn a_number_that_is_no_time_of_the_line_does_not_replace_it() {
 }
 
 /// Returns the bodies of an archive's requests, and how many do not have the stated length.
-fn bodies_of(name: &str, bytes: &[u8]) -> (Vec<Vec<u8>>, u64) {
-    let file = Scratch::new(name, bytes);
+fn bodies_of(bytes: &[u8]) -> (Vec<Vec<u8>>, u64) {
+    let file = Scratch::new(bytes);
     let found = recorded(&TraceInput {
         unsafe_methods: true,
         ..TraceInput::new(&file.path())
@@ -846,20 +839,13 @@ fn the_stated_length_tells_the_bytes_of_a_text() {
             "request": {"method": "POST", "url": "http://h/", "headers": headers, "bodySize": size, "postData": posted},
         });
         let bytes = archive(&[entry]);
-        assert_eq!(
-            bodies_of("length", &bytes),
-            (vec![body.to_vec()], other),
-            "{shown}"
-        );
-        let sent = described("length-stat", &bytes)
-            .requests
-            .unwrap()
-            .body_bytes;
+        assert_eq!(bodies_of(&bytes), (vec![body.to_vec()], other), "{shown}");
+        let sent = described(&bytes).requests.unwrap().body_bytes;
         assert_eq!(sent.max, Some(body.len() as u64), "{shown}");
     }
     let lines = "{\"time\":1,\"method\":\"POST\",\"path\":\"/\",\"headers\":{\"Content-Length\":\"1\"},\"body\":\"ü\"}\n\
         {\"time\":2,\"method\":\"POST\",\"path\":\"/\",\"headers\":{\"Content-Length\":\"9\"},\"body\":\"ü\"}\n";
-    let (bodies, other) = bodies_of("length-lines", lines.as_bytes());
+    let (bodies, other) = bodies_of(lines.as_bytes());
     assert_eq!(
         (bodies, other),
         (vec![b"\xfc".to_vec(), b"\xc3\xbc".to_vec()], 1)

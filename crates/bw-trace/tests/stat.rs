@@ -8,8 +8,7 @@ use bw_schedule::random::Stream;
 use bw_trace::input::TraceInput;
 use bw_trace::stat::popularity::Method;
 use bw_trace::stat::{StatRequest, StatResult, stat};
-use std::fs::File;
-use std::path::PathBuf;
+use tempfile::NamedTempFile;
 
 const MS: u64 = 1_000_000;
 
@@ -27,26 +26,17 @@ fn row(at: u64, offset: u64) -> Row {
     }
 }
 
-struct TraceFile(PathBuf);
-
-impl Drop for TraceFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+fn measured(rows: &[Row]) -> StatResult {
+    measured_in(rows, 256 << 20)
 }
 
-fn measured(name: &str, rows: &[Row]) -> StatResult {
-    measured_in(name, rows, 256 << 20)
-}
-
-fn measured_in(name: &str, rows: &[Row], memory_bytes: u64) -> StatResult {
-    let name = format!("bw-stat-{name}-{}.bw", std::process::id());
-    let file = TraceFile(std::env::temp_dir().join(name));
+fn measured_in(rows: &[Row], memory_bytes: u64) -> StatResult {
+    let file = NamedTempFile::new().unwrap();
     let header = Header::new(Content::Trace, Order::Intended);
-    let mut writer = SegmentWriter::new(File::create(&file.0).unwrap(), &header).unwrap();
+    let mut writer = SegmentWriter::new(file.as_file(), &header).unwrap();
     writer.write_all(rows).unwrap();
     writer.finish().unwrap();
-    let input = TraceInput::new(&file.0.to_string_lossy());
+    let input = TraceInput::new(&file.path().to_string_lossy());
     stat(&StatRequest {
         input,
         block_bytes: 4096,
@@ -69,7 +59,7 @@ fn poisson(stream: &mut Stream, mean_ns: f64, count: usize) -> Vec<u64> {
 #[test]
 fn even_arrivals_have_no_dispersion() {
     let rows: Vec<Row> = (0..300_000).map(|n| row(n * MS / 10, 0)).collect();
-    let result = measured("even", &rows);
+    let result = measured(&rows);
     assert_eq!(result.operations, 300_000);
     assert_eq!(result.duration_ns, 299_999 * MS / 10);
     assert_eq!(result.rate_per_s, Some(10_000.0));
@@ -87,7 +77,7 @@ fn even_arrivals_have_no_dispersion() {
 fn poisson_arrivals_have_dispersion_one() {
     let stamps = poisson(&mut Stream::new(1, 0), 1e5, 600_000);
     let rows: Vec<Row> = stamps.iter().map(|at| row(*at, 0)).collect();
-    let result = measured("poisson", &rows);
+    let result = measured(&rows);
     for scale in &result.dispersion {
         // The index of n bins has a standard error of sqrt(2 / n).
         let error = (2.0 / scale.bins as f64).sqrt();
@@ -103,7 +93,7 @@ fn poisson_arrivals_have_dispersion_one() {
 fn bursts_have_the_dispersion_of_their_arithmetic() {
     // Ten at once, every 10 ms: a bin of 1 ms has 10 with probability 1/10, otherwise none: 90/10 = 9 (times n/(n-1)).
     let rows: Vec<Row> = (0..100_000).map(|n| row(n / 10 * 10 * MS, 0)).collect();
-    let result = measured("bursts", &rows);
+    let result = measured(&rows);
     let [fine, coarse] = [0, 1].map(|scale| result.dispersion[scale].index.unwrap());
     assert!((fine - 9.0).abs() < 0.01, "{fine}");
     assert_eq!(coarse, 0.0);
@@ -113,7 +103,7 @@ fn bursts_have_the_dispersion_of_their_arithmetic() {
 #[test]
 fn a_sequential_trace_is_wholly_sequential() {
     let rows: Vec<Row> = (0..1000).map(|n| row(n * MS, n * 4096)).collect();
-    let found = measured("sequential", &rows).sequentiality.unwrap();
+    let found = measured(&rows).sequentiality.unwrap();
     assert_eq!(
         (found.sequential_share, found.recent_share),
         (Some(1.0), Some(1.0))
@@ -126,7 +116,7 @@ fn a_sequential_trace_is_wholly_sequential() {
 fn streams_that_take_turns_are_sequential_to_the_loose_share_only() {
     let place = |n: u64| n % 4 * (1 << 30) + n / 4 * 4096;
     let rows: Vec<Row> = (0..4000).map(|n| row(n * MS, place(n))).collect();
-    let found = measured("turns", &rows).sequentiality.unwrap();
+    let found = measured(&rows).sequentiality.unwrap();
     assert_eq!(found.sequential_share, Some(0.0));
     assert_eq!(found.recent_share, Some(3996.0 / 3999.0));
     assert_eq!(found.runs.mean, Some(1.0));
@@ -140,9 +130,9 @@ fn streams_that_take_turns_are_sequential_to_the_loose_share_only() {
 
 #[test]
 fn a_zipf_exponent_is_found_again() {
-    for (number, exponent) in [0.6, 0.9, 1.2].into_iter().enumerate() {
+    for exponent in [0.6, 0.9, 1.2] {
         let rows = zipf(exponent, 1_000_000);
-        let result = measured(&format!("zipf-{number}"), &rows).popularity;
+        let result = measured(&rows).popularity;
         let fit = result.zipf.unwrap();
         assert!(
             (fit.exponent - exponent).abs() < 0.05,
@@ -182,7 +172,7 @@ fn the_most_popular_blocks_have_their_share() {
     let rows: Vec<Row> = (0..19_800 * 2)
         .map(|n| row(n * MS, place(n) * 4096))
         .collect();
-    let result = measured("tops", &rows);
+    let result = measured(&rows);
     let shares: Vec<f64> = result
         .popularity
         .tops
@@ -198,7 +188,7 @@ fn the_most_popular_blocks_have_their_share() {
 #[test]
 fn a_table_that_is_full_is_sampled_fairly() {
     let rows: Vec<Row> = (0..400_000).map(|n| row(n * 1000, n * 4096)).collect();
-    let result = measured_in("sampled", &rows, 1 << 20);
+    let result = measured_in(&rows, 1 << 20);
     assert_eq!(result.popularity.method, Method::Sampled);
     assert!((result.working_set.blocks / 4e5 - 1.0).abs() < 0.04);
     assert!((result.popularity.accesses / 4e5 - 1.0).abs() < 0.04);
@@ -219,7 +209,7 @@ fn a_queue_with_poisson_arrivals_and_even_service_has_its_length() {
             }
         })
         .collect();
-    let result = measured("md1", &rows);
+    let result = measured(&rows);
     let queue = result.queue.unwrap();
     let mean = queue.mean.unwrap();
     assert!((mean - 0.75).abs() < 0.02, "{mean}");
@@ -235,12 +225,12 @@ fn a_queue_with_poisson_arrivals_and_even_service_has_its_length() {
 
 #[test]
 fn a_trace_without_ends_has_no_queue_and_an_empty_one_no_figures() {
-    let result = measured("no-ends", &[row(0, 0), row(MS, 4096)]);
+    let result = measured(&[row(0, 0), row(MS, 4096)]);
     assert_eq!(
         (result.queue.is_none(), result.response_ns.count),
         (true, 0)
     );
-    let nothing = measured("nothing", &[]);
+    let nothing = measured(&[]);
     assert_eq!((nothing.operations, nothing.rate_per_s), (0, None));
     assert_eq!(nothing.gaps.gap_ns.p50, None);
     assert_eq!(nothing.sequentiality.unwrap().sequential_share, None);
@@ -256,7 +246,7 @@ fn kinds_and_sizes_are_counted_exactly() {
         size: 512,
         ..rows[3]
     };
-    let result = measured("sizes", &rows);
+    let result = measured(&rows);
     assert_eq!(result.kinds["write"].share, 0.1);
     assert_eq!(result.kinds["read"].bytes, 9 * 4096);
     let sizes = result.sizes.unwrap();

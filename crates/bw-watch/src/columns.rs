@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn a_file_is_read_again_as_it_is_now() {
-        let path = std::env::temp_dir().join(format!("bw-kept-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
         std::fs::write(&path, vec![b'a'; 30_000]).unwrap();
         let kept = KernelFile::open(&path).unwrap();
         let mut text = Text::default();
@@ -242,6 +243,5 @@ mod tests {
         assert_eq!(text.bytes(), b"12\n");
         kept.read_record(&mut text).unwrap();
         assert_eq!(text.bytes(), b"12\n");
-        std::fs::remove_file(&path).unwrap();
     }
 }

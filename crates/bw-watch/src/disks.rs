@@ -135,20 +135,19 @@ pub(crate) fn name_of(text: &[u8], device: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::TempDir;
 
     const OLD: &[u8] = b"   8       0 sda 10 1 80 5 20 2 160 7 1 9 12\n   \
         8       1 sda1 10 1 80 5 20 2 160 7 1 9 12\n   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0\n";
     const NEW: &[u8] = b" 259 0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n \
         259 1 nvme0n1p1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n";
 
-    fn disks(names: &[&str]) -> (Disks, PathBuf) {
-        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-        let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let block = std::env::temp_dir().join(format!("bw-block-{}-{next}", std::process::id()));
+    fn disks(names: &[&str]) -> (Disks, TempDir) {
+        let block = tempfile::tempdir().unwrap();
         for name in names {
-            std::fs::create_dir_all(block.join(name)).unwrap();
+            std::fs::create_dir(block.path().join(name)).unwrap();
         }
-        (Disks::new(block.clone()), block)
+        (Disks::new(block.path().to_owned()), block)
     }
 
     #[test]
@@ -156,7 +155,7 @@ mod tests {
         let (mut disks, block) = disks(&["sda", "loop0"]);
         let mut columns = Columns::default();
         disks.learn(OLD, &mut columns);
-        std::fs::remove_dir_all(block).unwrap();
+        drop(block);
         assert_eq!(columns.named.len(), 14);
         assert_eq!(columns.named[0].0, "disk/sda/reads");
         let mut values = [0; 14];
@@ -169,7 +168,7 @@ mod tests {
     fn a_device_that_begins_to_work_is_a_change() {
         let (mut disks, block) = disks(&["sda", "loop0"]);
         disks.learn(OLD, &mut Columns::default());
-        std::fs::remove_dir_all(block).unwrap();
+        drop(block);
         let woken = String::from_utf8_lossy(OLD).replace("loop0 0", "loop0 1");
         assert!(!disks.parse(woken.as_bytes(), &mut [0; 14]));
     }
@@ -179,7 +178,7 @@ mod tests {
         let (mut disks, block) = disks(&["nvme0n1"]);
         let mut columns = Columns::default();
         disks.learn(NEW, &mut columns);
-        std::fs::remove_dir_all(block).unwrap();
+        drop(block);
         let mut values = [0; 14];
         assert!(disks.parse(NEW, &mut values));
         assert_eq!(values[11..], [12, 16, 17]);

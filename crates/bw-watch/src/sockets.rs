@@ -395,15 +395,15 @@ mod tests {
         let mut sockets = TreeSockets::default();
         sockets.begin();
         flood(&other);
-        let process = std::env::temp_dir().join(format!("bw-sockets-{}", std::process::id()));
-        fs::create_dir_all(process.join("fd")).unwrap();
+        let process = tempfile::tempdir().unwrap();
+        let process = process.path();
+        fs::create_dir(process.join("fd")).unwrap();
         let link = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd())).unwrap();
         std::os::unix::fs::symlink(link, process.join("fd/3")).unwrap();
-        sockets.count([(process.as_path(), 0)].into_iter());
+        sockets.count([(process, 0)].into_iter());
         let quiet = sockets.sums(0);
         flood(&own);
-        sockets.count([(process.as_path(), 0)].into_iter());
-        fs::remove_dir_all(&process).unwrap();
+        sockets.count([(process, 0)].into_iter());
         if sockets.absent.is_empty() {
             assert_eq!(quiet, [0; 4]);
             assert!(sockets.sums(0)[3] > 0);

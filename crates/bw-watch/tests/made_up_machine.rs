@@ -8,26 +8,19 @@ use bw_watch::watch::Watch;
 use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+use tempfile::TempDir;
 
 /// A machine in a directory, removed on drop.
 struct Machine {
-    root: PathBuf,
+    folder: TempDir,
 }
 
 impl Machine {
     /// Returns a machine with one CPU, one disk with a partition, and process 10 with a child 11 and a thread.
     fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!(
-            "bw-machine-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let machine = Self {
-            root: std::env::temp_dir().join(name),
-        };
+        let folder = tempfile::tempdir().unwrap();
+        let machine = Self { folder };
         machine.write(
             "proc/stat",
             "cpu  1 2\ncpu0 10 0 5 100 0 0 0 0 0 0\nctxt 5\nprocesses 20\n",
@@ -43,7 +36,7 @@ impl Machine {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.root.join(path);
+        let path = self.folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
@@ -57,7 +50,7 @@ impl Machine {
 
     /// Watches while `act` changes something between two samples; returns the lines.
     fn watch(&self, act: impl FnOnce(&Self)) -> Vec<Value> {
-        let out = self.root.join("series.jsonl.gz");
+        let out = self.folder.path().join("series.jsonl.gz");
         let watch = Watch::begin(request(&out), &self.roots()).unwrap();
         act(self);
         let done = watch.end();
@@ -68,16 +61,10 @@ impl Machine {
 
     fn roots(&self) -> Roots {
         Roots {
-            proc: self.root.join("proc"),
-            sys: self.root.join("sys"),
-            kmsg: self.root.join("kmsg"),
+            proc: self.folder.path().join("proc"),
+            sys: self.folder.path().join("sys"),
+            kmsg: self.folder.path().join("kmsg"),
         }
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.root);
     }
 }
 
@@ -219,7 +206,7 @@ fn a_file_that_cannot_be_read_any_more_is_absent_and_named_at_the_end() {
     let machine = Machine::new();
     machine.write("proc/sys/fs/file-nr", "7 0 100\n");
     let lines = machine.watch(|machine| {
-        let path = machine.root.join("proc/sys/fs/file-nr");
+        let path = machine.folder.path().join("proc/sys/fs/file-nr");
         fs::remove_file(&path).unwrap();
         // The open file still exists: only a change elsewhere triggers the search for it.
         machine.write("proc/diskstats", "");
@@ -335,7 +322,7 @@ fn children_are_found_in_the_lists_of_threads() {
     let machine = Machine::new();
     machine.write("proc/10/task/10/children", "11 ");
     machine.write("proc/11/task/11/children", "");
-    let out = machine.root.join("series.jsonl.gz");
+    let out = machine.folder.path().join("series.jsonl.gz");
     let mut watch = Watch::begin(request(&out), &machine.roots()).unwrap();
     machine.process(12, 11, "listed");
     machine.process(13, 11, "unlisted");
@@ -356,7 +343,7 @@ fn children_are_found_in_the_lists_of_threads() {
 fn children_of_a_watcher_in_the_own_tree_are_the_trials_and_not_itself() {
     let machine = Machine::new();
     machine.process(12, 11, "server");
-    let out = machine.root.join("series.jsonl.gz");
+    let out = machine.folder.path().join("series.jsonl.gz");
     let asked = WatchRequest {
         watcher_pids: vec![10, 11],
         extra_pids: vec![12],
@@ -392,10 +379,10 @@ fn a_thread_of_the_trial_has_its_place_and_a_thread_that_runs_has_none() {
     let call = format!("{} {arguments}", libc::SYS_read);
     machine.write("proc/11/task/11/syscall", &call);
     machine.write("proc/11/task/11/wchan", "pipe_read");
-    fs::create_dir_all(machine.root.join("proc/11/fd")).unwrap();
+    fs::create_dir_all(machine.folder.path().join("proc/11/fd")).unwrap();
     let link = |target: &str| {
-        let _ = fs::remove_file(machine.root.join("proc/11/fd/3"));
-        std::os::unix::fs::symlink(target, machine.root.join("proc/11/fd/3")).unwrap();
+        let _ = fs::remove_file(machine.folder.path().join("proc/11/fd/3"));
+        std::os::unix::fs::symlink(target, machine.folder.path().join("proc/11/fd/3")).unwrap();
     };
     link("pipe:[77]");
     let lines = machine.watch(|machine| {
@@ -412,8 +399,8 @@ fn a_thread_of_the_trial_has_its_place_and_a_thread_that_runs_has_none() {
     );
     assert_eq!(places[1][8], Value::Null);
     // Without the file only the kernel's function is known, and the reason is reported.
-    fs::remove_file(machine.root.join("proc/11/task/11/syscall")).unwrap();
-    let out = machine.root.join("second.jsonl.gz");
+    fs::remove_file(machine.folder.path().join("proc/11/task/11/syscall")).unwrap();
+    let out = machine.folder.path().join("second.jsonl.gz");
     let watch = Watch::begin(request(&out), &machine.roots()).unwrap();
     watch.end();
     let lines = read(&out);
@@ -439,7 +426,7 @@ fn an_event_loop_that_only_its_own_process_wakes_up_has_its_time_limit() {
         machine.write("proc/11/task/11/wchan", "ep_poll");
         machine.write("proc/11/fdinfo/3", "pos: 0\ntfd:        4 events: 19\n");
         for pid in [10, 11] {
-            let open = machine.root.join(format!("proc/{pid}/fd"));
+            let open = machine.folder.path().join(format!("proc/{pid}/fd"));
             fs::create_dir_all(&open).unwrap();
             if holders.contains(&pid) {
                 std::os::unix::fs::symlink("pipe:[77]", open.join("4")).unwrap();
@@ -461,15 +448,22 @@ fn row_of(line: &Value, pid: i64) -> &Value {
 #[test]
 fn the_disks_of_open_files_and_of_the_working_directory_are_named() {
     let machine = Machine::new();
-    let found = fs::metadata(&machine.root).unwrap();
+    let found = fs::metadata(machine.folder.path()).unwrap();
     use std::os::linux::fs::MetadataExt as _;
     let (major, minor) = (found.st_dev() >> 8 & 0xfff, found.st_dev() & 0xff);
-    let block = machine.root.join(format!("sys/dev/block/{major}:{minor}"));
+    let block = machine
+        .folder
+        .path()
+        .join(format!("sys/dev/block/{major}:{minor}"));
     fs::create_dir_all(block.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink("../../devices/pci0/block/sdq/sdq1", block).unwrap();
-    std::os::unix::fs::symlink(&machine.root, machine.root.join("proc/11/cwd")).unwrap();
-    fs::create_dir_all(machine.root.join("proc/11/fd")).unwrap();
-    std::os::unix::fs::symlink("/dev/null", machine.root.join("proc/11/fd/0")).unwrap();
+    std::os::unix::fs::symlink(
+        machine.folder.path(),
+        machine.folder.path().join("proc/11/cwd"),
+    )
+    .unwrap();
+    fs::create_dir_all(machine.folder.path().join("proc/11/fd")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", machine.folder.path().join("proc/11/fd/0")).unwrap();
     let lines = machine.watch(|_| {});
     let row = row_of(of(&lines, "files_open")[0], 11);
     assert_eq!(row[4], serde_json::json!(["sdq"]));

@@ -430,8 +430,9 @@ impl<S: Store> Keeper<S> {
 mod tests {
     use super::*;
     use crate::file_set::directory::DirectoryStore;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::sync::Barrier;
+    use tempfile::TempDir;
 
     const FAST: Pace = Pace {
         renewal: Duration::from_millis(20),
@@ -439,32 +440,27 @@ mod tests {
         look: Duration::from_millis(20),
     };
 
-    struct Place(PathBuf);
+    struct Place(TempDir);
 
     impl Place {
-        fn new(name: &str) -> Self {
-            let name = format!("bw-claim-{name}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
         }
 
         fn take(&self) -> Result<Claim, Refusal> {
-            take_at(&self.0)
+            take_at(self.0.path())
         }
 
         fn write(&self, holder: &Holder) {
-            fs::write(self.0.join(LOCK), serde_json::to_vec(holder).unwrap()).unwrap();
+            fs::write(
+                self.0.path().join(LOCK),
+                serde_json::to_vec(holder).unwrap(),
+            )
+            .unwrap();
         }
 
         fn names(&self) -> usize {
-            fs::read_dir(&self.0).unwrap().count()
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
+            fs::read_dir(self.0.path()).unwrap().count()
         }
     }
 
@@ -484,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_second_run_is_refused_with_the_holder_s_name_until_the_first_ends() {
-        let place = Place::new("second");
+        let place = Place::new();
         let first = place.take().unwrap();
         let Err(Refusal::InUse(Some(holder))) = place.take() else {
             panic!("the second run was not refused");
@@ -498,7 +494,7 @@ mod tests {
 
     #[test]
     fn the_claim_of_a_dead_process_of_this_host_is_taken_over() {
-        let place = Place::new("dead");
+        let place = Place::new();
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         let gone = Holder {
@@ -520,10 +516,10 @@ mod tests {
 
     #[test]
     fn a_claim_of_another_host_is_watched() {
-        let place = Place::new("other");
+        let place = Place::new();
         let mut holder = foreign();
         place.write(&holder);
-        let path = place.0.clone();
+        let path = place.0.path().to_owned();
         let renewing = thread::spawn(move || {
             thread::sleep(FAST.watch / 2);
             holder.renewals += 1;
@@ -537,15 +533,15 @@ mod tests {
         // Nobody renews it any more.
         drop(place.take().unwrap());
         // The file of a holder that died before it wrote its name, and of one that died in a takeover.
-        fs::write(place.0.join(LOCK), "").unwrap();
-        fs::write(place.0.join(TAKEOVER), "").unwrap();
+        fs::write(place.0.path().join(LOCK), "").unwrap();
+        fs::write(place.0.path().join(TAKEOVER), "").unwrap();
         drop(place.take().unwrap());
         assert_eq!(place.names(), 0);
     }
 
     #[test]
     fn one_of_many_takes_a_dead_claim_over() {
-        let place = Place::new("race");
+        let place = Place::new();
         for _ in 0..50 {
             place.write(&Holder {
                 started: 1,
@@ -568,7 +564,7 @@ mod tests {
 
     #[test]
     fn a_holder_notices_that_its_claim_is_another_s() {
-        let place = Place::new("lost");
+        let place = Place::new();
         let claim = place.take().unwrap();
         place.write(&foreign());
         let patience = Instant::now() + Duration::from_secs(60);

@@ -6,38 +6,23 @@ use bw_load::target::{Reaped, Target};
 use bw_model::{Kind, Nanos, Operation};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::{TempDir, tempdir, tempdir_in};
 
 /// A directory that is removed on drop.
-pub(crate) struct Place(pub PathBuf);
+pub(crate) struct Place(pub TempDir);
 
 impl Place {
     pub(crate) fn in_directory(parent: &Path) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("bw-file-{}-{number}", std::process::id());
-        let path = parent.join(&name);
-        if std::fs::create_dir(&path).is_ok() {
-            return Self(path);
-        }
         // The source directory may belong to another user.
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(tempdir_in(parent).or_else(|_| tempdir()).unwrap())
     }
 
     pub(crate) fn new() -> Self {
-        Self::in_directory(&std::env::temp_dir())
+        Self(tempdir().unwrap())
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path().join(name)
     }
 }
 

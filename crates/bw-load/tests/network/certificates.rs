@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 const PROGRAM: &str = "/usr/bin/openssl";
 /// A key that openssl makes in a millisecond.
@@ -31,7 +32,7 @@ pub(crate) enum Validity {
 
 /// An authority with the certificates that it issued: `NAME.pem` and `NAME.key`; its own is `ca.pem`.
 pub(crate) struct Authority {
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 impl Authority {
@@ -41,9 +42,7 @@ impl Authority {
             writeln!(std::io::stderr(), "skipped: there is no {PROGRAM}").unwrap();
             return None;
         }
-        let name = format!("bw-certificates-{test}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let authority = Self { folder };
         authority.configure("DNS:localhost");
         fs::write(authority.file("index"), "").unwrap();
@@ -55,7 +54,7 @@ impl Authority {
 
     /// Returns the path of a file in the folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path().join(name)
     }
 
     /// Issues a certificate of a server for these names, such as `DNS:localhost,IP:127.0.0.1`.
@@ -128,15 +127,9 @@ impl Authority {
 
     fn run(&self, arguments: &[&str]) {
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).current_dir(&self.folder);
+        command.args(arguments).current_dir(self.folder.path());
         let output = command.output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "openssl {arguments:?}: {errors}");
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

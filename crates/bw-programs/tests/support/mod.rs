@@ -7,27 +7,22 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 pub(crate) const LAUNCHER: &str = env!("CARGO_BIN_EXE_bw-launcher");
 /// After this time a condition counts as failed; generous, never a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("bw-launcher-test-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     pub(crate) fn text(&self, name: &str) -> String {
@@ -41,12 +36,6 @@ impl Folder {
         fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -92,7 +81,7 @@ impl Session {
 
     /// Returns a mark in the environment of all processes of this session.
     pub(crate) fn tag(&self) -> String {
-        format!("BW_TEST_TAG={}", self.folder.0.display())
+        format!("BW_TEST_TAG={}", self.folder.0.path().display())
     }
 
     /// Returns a request for one epoch of shell commands: (mode, text).
@@ -101,7 +90,7 @@ impl Session {
             .iter()
             .map(|(mode, text)| json!({"mode": mode, "argv": ["/bin/sh", "-c", text]}))
             .collect();
-        let tag = self.folder.0.to_str().unwrap();
+        let tag = self.folder.0.path().to_str().unwrap();
         json!({"type": "run", "id": 7, "first_epoch": 1, "epochs": 1, "threads": 1,
                "commands": commands, "directory": tag, "logs": tag,
                "environment": [["BW_TEST_TAG", tag], ["LAUNCHER", LAUNCHER]],
