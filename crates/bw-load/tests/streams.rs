@@ -372,7 +372,7 @@ fn what_happens_to_a_connection_after_the_end_mark_is_no_failure() {
     let gap = json!({"format": "sse", "meaning": "chat", "gap_timeout_ns": 60_000_000});
     for (then, events, timeout_ns, timeouts) in [
         (reset, chat(), LONG.as_nanos() as u64, false),
-        (silent, chat(), 100_000_000, true),
+        (silent, chat(), 1_000_000_000, true),
         (late, gap, LONG.as_nanos() as u64, false),
     ] {
         let server = writing(answer(), then);
