@@ -49,14 +49,7 @@ fn plan() -> Option<Plan> {
 }
 
 fn read_at(block: u64) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: block * u64::from(BLOCK),
-        size: BLOCK,
-        kind: Kind::Read,
-        notify: false,
-        tag: 0,
-    }
+    Operation::new(Kind::Read, block * u64::from(BLOCK), BLOCK)
 }
 
 /// Keeps `depth` reads in flight for the time; returns how many ended per second.

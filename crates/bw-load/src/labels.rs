@@ -147,14 +147,7 @@ mod tests {
 
     fn exchange(request: u32) -> Operation {
         let address = ExchangeAddress { request, number: 9 };
-        Operation {
-            at: Nanos::ZERO,
-            offset: address.pack(),
-            size: 0,
-            kind: Kind::Exchange,
-            notify: false,
-            tag: 0,
-        }
+        Operation::new(Kind::Exchange, address.pack(), 0)
     }
 
     #[test]

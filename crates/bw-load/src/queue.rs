@@ -412,11 +412,7 @@ mod tests {
     fn planned(at: u64, filament: u32) -> Planned {
         let operation = Operation {
             at: Nanos(at),
-            offset: 0,
-            size: 0,
-            kind: Kind::Read,
-            notify: false,
-            tag: 0,
+            ..Operation::new(Kind::Read, 0, 0)
         };
         Planned {
             operation,

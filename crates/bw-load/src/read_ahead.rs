@@ -455,11 +455,7 @@ impl TraceReading {
 fn operation(row: &Row) -> Operation {
     Operation {
         at: row.intended,
-        offset: row.offset,
-        size: row.size,
-        kind: row.kind,
-        notify: false,
-        tag: 0,
+        ..Operation::new(row.kind, row.offset, row.size)
     }
 }
 
@@ -655,11 +651,7 @@ mod tests {
         let mut block = sender.take().unwrap();
         block.push(Operation {
             at: Nanos(5),
-            offset: 0,
-            size: 1,
-            kind: Kind::Read,
-            notify: false,
-            tag: 0,
+            ..Operation::new(Kind::Read, 0, 1)
         });
         sender.give(block).unwrap();
         let mut taken = Vec::new();

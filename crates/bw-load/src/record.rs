@@ -734,11 +734,7 @@ mod tests {
     fn operation(at: Nanos) -> Operation {
         Operation {
             at,
-            offset: 0,
-            size: 512,
-            kind: Kind::Read,
-            notify: false,
-            tag: 0,
+            ..Operation::new(Kind::Read, 0, 512)
         }
     }
 

@@ -107,15 +107,15 @@ impl OperationSource for RecordedOperations {
         block.extend(taken.iter().map(|(at, request)| {
             Operation {
                 at: *at,
-                offset: ExchangeAddress {
-                    request: self.first + request,
-                    number: 0,
-                }
-                .pack(),
-                size: 0,
-                kind: Kind::Exchange,
-                notify: false,
-                tag: 0,
+                ..Operation::new(
+                    Kind::Exchange,
+                    ExchangeAddress {
+                        request: self.first + request,
+                        number: 0,
+                    }
+                    .pack(),
+                    0,
+                )
             }
         }));
         self.next += taken.len();

@@ -69,14 +69,7 @@ fn operations_allocate_nothing() {
                 renamed: false,
                 offset: u64::from(begun) * 512,
             };
-            let operation = Operation {
-                at: Nanos::ZERO,
-                offset: address.pack(),
-                size,
-                kind,
-                notify: false,
-                tag: 0,
-            };
+            let operation = Operation::new(kind, address.pack(), size);
             target.submit(slot, &operation);
             begun += 1;
         }

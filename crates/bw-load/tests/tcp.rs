@@ -16,9 +16,13 @@ use std::sync::mpsc;
 mod network;
 
 fn spec(server: &Server, connections: u32) -> TcpSpec {
+    spec_of(server.address.port(), connections)
+}
+
+fn spec_of(port: u16, connections: u32) -> TcpSpec {
     TcpSpec {
         host: "127.0.0.1".into(),
-        port: server.address.port(),
+        port,
         connections,
         unix_socket: None,
         outstanding: 1,
@@ -164,14 +168,7 @@ fn a_server_that_goes_away_gives_errors_and_not_a_hang() {
     let accepting = std::thread::spawn(move || (listener.accept().unwrap(), listener));
     let spec = TcpSpec {
         host: "localhost".into(),
-        port,
-        connections: 1,
-        unix_socket: None,
-        outstanding: 1,
-        requests_per_connection: None,
-        receive_bytes: None,
-        timeout_ns: None,
-        tls: None,
+        ..spec_of(port, 1)
     };
     let mut target = spec.plan(PlanOptions::default()).unwrap().open(1).unwrap();
     drop(accepting.join().unwrap());
@@ -215,17 +212,7 @@ fn refused_connections_and_unknown_hosts_are_reported_clearly() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
     };
-    let mut spec = TcpSpec {
-        host: "127.0.0.1".into(),
-        port,
-        connections: 1,
-        unix_socket: None,
-        outstanding: 1,
-        requests_per_connection: None,
-        receive_bytes: None,
-        timeout_ns: None,
-        tls: None,
-    };
+    let mut spec = spec_of(port, 1);
     let refused = spec
         .plan(PlanOptions::default())
         .unwrap()

@@ -231,6 +231,20 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Returns an operation with an intended start of zero, of whose end no filament is notified.
+    #[inline]
+    #[must_use]
+    pub fn new(kind: Kind, offset: u64, size: u32) -> Self {
+        Self {
+            at: Nanos::ZERO,
+            offset,
+            size,
+            kind,
+            notify: false,
+            tag: 0,
+        }
+    }
+
     /// Returns the offset that a row has: of an exchange the request alone.
     #[must_use]
     pub fn row_offset(&self) -> u64 {
@@ -313,14 +327,7 @@ mod tests {
             for number in [0, 1, (1 << 40) - 1] {
                 let address = ExchangeAddress { request, number };
                 assert_eq!(ExchangeAddress::unpack(address.pack()), address);
-                let operation = Operation {
-                    at: Nanos::ZERO,
-                    offset: address.pack(),
-                    size: 0,
-                    kind: Kind::Exchange,
-                    notify: false,
-                    tag: 0,
-                };
+                let operation = Operation::new(Kind::Exchange, address.pack(), 0);
                 assert_eq!(operation.row_offset(), u64::from(request));
             }
         }

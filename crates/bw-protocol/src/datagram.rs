@@ -318,7 +318,7 @@ impl Protocol for Datagrams {
 mod tests {
     use super::*;
     use crate::values::ValueSpec;
-    use bw_model::{Kind, Nanos};
+    use bw_model::Kind;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -333,14 +333,7 @@ mod tests {
     }
 
     fn operation(offset: u64, size: u32) -> Operation {
-        Operation {
-            at: Nanos::ZERO,
-            offset,
-            size,
-            kind: Kind::Exchange,
-            notify: false,
-            tag: 0,
-        }
+        Operation::new(Kind::Exchange, offset, size)
     }
 
     fn protocol(payloads: Vec<Payload>, answer: Answer) -> Datagrams {

@@ -205,18 +205,11 @@ fn remainder(place: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_model::{Kind, Nanos};
+    use bw_model::Kind;
     use proptest::prelude::*;
 
     fn operation(size: u32) -> Operation {
-        Operation {
-            at: Nanos::ZERO,
-            offset: 0,
-            size,
-            kind: Kind::Exchange,
-            notify: false,
-            tag: 0,
-        }
+        Operation::new(Kind::Exchange, 0, size)
     }
 
     /// Returns a session with these operations begun, and the bytes that they sent.

@@ -240,14 +240,7 @@ mod tests {
         let state = http.receive(&mut session, &settings, &mut out, &mut ends);
         assert_eq!((state, http.room(&session)), (SessionState::Ready, 8));
         session.streams.next_id = frame::LARGEST;
-        let operation = Operation {
-            at: Nanos::ZERO,
-            offset: 0,
-            size: 0,
-            kind: Kind::Exchange,
-            notify: false,
-            tag: 0,
-        };
+        let operation = Operation::new(Kind::Exchange, 0, 0);
         http.begin(&mut session, 3, &operation, &mut out).unwrap();
         assert_eq!(http.room(&session), 0);
         assert_eq!(http.sent(&mut session, &mut ends), SessionState::Closing);

@@ -56,11 +56,7 @@ fn outcome(index: u64) -> OperationOutcome {
     };
     let operation = Operation {
         at,
-        offset: 0,
-        size: 4096,
-        kind,
-        notify: false,
-        tag: 0,
+        ..Operation::new(kind, 0, 4096)
     };
     OperationOutcome {
         operation,

@@ -349,11 +349,7 @@ mod tests {
     fn outcome(kind: u8, at: u64, waits: (u64, u64), result: i64) -> OperationOutcome {
         let operation = Operation {
             at: Nanos(at),
-            offset: 0,
-            size: 4096,
-            kind: Kind::from_number(kind).unwrap(),
-            notify: false,
-            tag: 0,
+            ..Operation::new(Kind::from_number(kind).unwrap(), 0, 4096)
         };
         let issued = Nanos(at + waits.0);
         OperationOutcome {

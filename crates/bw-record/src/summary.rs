@@ -441,11 +441,7 @@ mod tests {
         for at in 0..10 {
             let operation = Operation {
                 at: Nanos(at),
-                offset: 0,
-                size: 512,
-                kind: Kind::Read,
-                notify: false,
-                tag: 0,
+                ..Operation::new(Kind::Read, 0, 512)
             };
             let (issued, completed) = (Nanos(at + 5), Nanos(at + 105));
             recorder.record(&OperationOutcome {

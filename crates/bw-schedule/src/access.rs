@@ -183,11 +183,7 @@ impl Access {
         };
         Operation {
             at,
-            offset,
-            size: size as u32,
-            kind,
-            notify: false,
-            tag: 0,
+            ..Operation::new(kind, offset, size as u32)
         }
     }
 

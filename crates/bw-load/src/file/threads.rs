@@ -72,14 +72,11 @@ impl Shared {
 
     fn execute(&self, slot: u32, scratch: &mut Scratch) {
         let job = &self.jobs[slot as usize];
-        let operation = Operation {
-            at: Nanos::ZERO,
-            offset: job.offset.load(Relaxed),
-            size: job.size.load(Relaxed),
-            kind: Kind::from_number(job.kind.load(Relaxed)).unwrap_or(Kind::Exchange),
-            notify: false,
-            tag: 0,
-        };
+        let operation = Operation::new(
+            Kind::from_number(job.kind.load(Relaxed)).unwrap_or(Kind::Exchange),
+            job.offset.load(Relaxed),
+            job.size.load(Relaxed),
+        );
         let address = job.address.load(Relaxed);
         let result = self.operand.execute(&operation, address, scratch);
         self.finish(slot, result);
@@ -300,14 +297,7 @@ mod tests {
         let buffers = Buffers::new(2, 4096, false).unwrap();
         let mut target =
             ThreadsTarget::new(operand, buffers, (2, 1), &Affinity::current(), None).unwrap();
-        let operation = Operation {
-            at: Nanos::ZERO,
-            offset: 0,
-            size: 512,
-            kind: Kind::Exchange,
-            notify: false,
-            tag: 0,
-        };
+        let operation = Operation::new(Kind::Exchange, 0, 512);
         let mut ends = Vec::with_capacity(2);
         target.submit(0, &operation);
         assert!(!target.is_idle());

@@ -121,14 +121,7 @@ impl<P: Protocol> Pool<P> {
         let connections = Connections::new(established, false, outstanding, || protocol.session())?;
         let limits = protocol.streams().map(Streams::limits).unwrap_or_default();
         let slots_with = |limit: Option<Nanos>| if limit.is_some() { slots } else { 0 };
-        let nothing = Operation {
-            at: Nanos::ZERO,
-            offset: 0,
-            size: 0,
-            kind: Kind::Exchange,
-            notify: false,
-            tag: 0,
-        };
+        let nothing = Operation::new(Kind::Exchange, 0, 0);
         Ok(Self {
             protocol,
             options,

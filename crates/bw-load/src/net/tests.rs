@@ -166,14 +166,7 @@ fn answer(stream: &mut TcpStream, count: usize) {
 }
 
 fn exchange() -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: 0,
-        size: 0,
-        kind: Kind::Exchange,
-        notify: false,
-        tag: 0,
-    }
+    Operation::new(Kind::Exchange, 0, 0)
 }
 
 /// Executes `count` operations, as many at a time as fit; returns their results in the order of their ends.

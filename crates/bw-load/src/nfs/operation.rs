@@ -409,7 +409,6 @@ pub(crate) fn is_idempotent(kind: Kind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bw_model::Nanos;
     use bw_nfs::rpc::Credentials;
     use bw_schedule::file_set::FileSet;
 
@@ -437,14 +436,7 @@ mod tests {
             renamed: false,
             offset: 0,
         };
-        let operation = Operation {
-            at: Nanos::ZERO,
-            offset: address.pack(),
-            size,
-            kind: Kind::Write,
-            notify: false,
-            tag: 0,
-        };
+        let operation = Operation::new(Kind::Write, address.pack(), size);
         let write = |xid| {
             let mut out = Vec::new();
             translator.encode(&mut out, xid, &operation).unwrap();

@@ -179,14 +179,7 @@ impl Pipeline {
         let count = connections.count() as usize;
         let capacity = count * outstanding;
         let slot = Slot {
-            operation: Operation {
-                at: Nanos::ZERO,
-                offset: 0,
-                size: 0,
-                kind: Kind::Getattr,
-                notify: false,
-                tag: 0,
-            },
+            operation: Operation::new(Kind::Getattr, 0, 0),
             state: CallState::Idle,
             xid: 0,
             done: 0,

@@ -20,31 +20,21 @@ pub(crate) mod postgres;
 
 /// Returns an operation on `size` bytes at `offset` of an object of a file set.
 pub(crate) fn on(object: u32, kind: Kind, offset: u64, size: u32) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset: FileAddress {
+    Operation::new(
+        kind,
+        FileAddress {
             object,
             renamed: false,
             offset,
         }
         .pack(),
         size,
-        kind,
-        notify: false,
-        tag: 0,
-    }
+    )
 }
 
 /// Returns an exchange of `size` bytes with path `offset`.
 pub(crate) fn exchange(offset: u64, size: u32) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset,
-        size,
-        kind: Kind::Exchange,
-        notify: false,
-        tag: 0,
-    }
+    Operation::new(Kind::Exchange, offset, size)
 }
 
 /// How long the warm-up of the tests lasts.

@@ -42,11 +42,7 @@ impl Filament for Every {
 pub(crate) fn read_at(at: Nanos) -> Operation {
     Operation {
         at,
-        offset: 0,
-        size: 512,
-        kind: Kind::Read,
-        notify: false,
-        tag: 0,
+        ..Operation::new(Kind::Read, 0, 512)
     }
 }
 

@@ -1,20 +1,13 @@
 use super::*;
 use crate::Values;
 use base64::Engine;
-use bw_model::{Kind, Nanos};
+use bw_model::Kind;
 use proptest::prelude::*;
 
 const MD5_OF_SECRET: &[u8] = b"md58d824187b66621214caa97994f319ba8";
 
 fn operation(offset: u64) -> Operation {
-    Operation {
-        at: Nanos::ZERO,
-        offset,
-        size: 0,
-        kind: Kind::Exchange,
-        notify: false,
-        tag: 0,
-    }
+    Operation::new(Kind::Exchange, offset, 0)
 }
 
 fn statement(sql: &str) -> Statement {

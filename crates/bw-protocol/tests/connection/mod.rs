@@ -1,6 +1,6 @@
 //! A connection of any protocol, without a socket.
 
-use bw_model::{Kind, Nanos, Operation};
+use bw_model::{Kind, Operation};
 use bw_protocol::{End, Outgoing, Protocol, SessionState};
 
 /// A protocol with one session of it, and what it wants to write.
@@ -28,14 +28,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Begins an operation with this offset.
     pub(crate) fn begin(&mut self, slot: u32, offset: u64) -> Result<(), i32> {
-        let operation = Operation {
-            at: Nanos::ZERO,
-            offset,
-            size: 0,
-            kind: Kind::Exchange,
-            notify: false,
-            tag: 0,
-        };
+        let operation = Operation::new(Kind::Exchange, offset, 0);
         self.protocol
             .begin(&mut self.session, slot, &operation, &mut self.out)
     }

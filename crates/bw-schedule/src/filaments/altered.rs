@@ -187,11 +187,7 @@ mod tests {
             for place in self.next..end {
                 block.push(Operation {
                     at: Nanos(self.times[place]),
-                    offset: place as u64,
-                    size: 1,
-                    kind: Kind::Read,
-                    notify: false,
-                    tag: 0,
+                    ..Operation::new(Kind::Read, place as u64, 1)
                 });
             }
             self.next = end;

@@ -151,11 +151,8 @@ mod tests {
         fn read(at: u64, tag: u32) -> Reply {
             Reply::Operation(Operation {
                 at: Nanos(at),
-                offset: 0,
-                size: 512,
-                kind: Kind::Read,
-                notify: false,
                 tag,
+                ..Operation::new(Kind::Read, 0, 512)
             })
         }
     }

@@ -290,11 +290,12 @@ impl Iterator for Bsu {
         let (kind, block, blocks) = stream.access();
         Some(Operation {
             at,
-            offset: self.offset_bytes + (stream.extent.first + block) * BLOCK_BYTES,
-            size: (blocks * BLOCK_BYTES) as u32,
-            kind,
-            notify: false,
             tag: number as u32,
+            ..Operation::new(
+                kind,
+                self.offset_bytes + (stream.extent.first + block) * BLOCK_BYTES,
+                (blocks * BLOCK_BYTES) as u32,
+            )
         })
     }
 }

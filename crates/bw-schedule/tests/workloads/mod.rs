@@ -52,11 +52,7 @@ impl OperationSource for Reader {
             .min(self.next + self.trace.block.unwrap_or(10));
         block.extend((self.next..end).map(|row| Operation {
             at: Nanos(row * self.trace.gap_ns),
-            offset: row * 4096,
-            size: 4096,
-            kind: Kind::Read,
-            notify: false,
-            tag: 0,
+            ..Operation::new(Kind::Read, row * 4096, 4096)
         }));
         self.next = end;
         if end == self.trace.rows {

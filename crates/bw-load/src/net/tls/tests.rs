@@ -5,7 +5,7 @@ use super::*;
 use crate::net::connection::{ConnectionOptions, Endpoint};
 use crate::net::pool::Pool;
 use crate::target::Reaped;
-use bw_model::{Kind, Nanos, Operation};
+use bw_model::{Kind, Operation};
 use bw_protocol::echo::Echo;
 use certificates::{Authority, Validity};
 use proptest::prelude::*;
@@ -615,17 +615,7 @@ fn a_read_that_writes_the_last_record_ends_its_operation_and_the_watch_for_room(
 
     let mut begun = 0;
     while !pool.connections[0].is_unfinished() {
-        pool.submit(
-            begun,
-            &Operation {
-                at: Nanos::ZERO,
-                offset: 0,
-                size: 5_000,
-                kind: Kind::Exchange,
-                notify: false,
-                tag: 0,
-            },
-        );
+        pool.submit(begun, &Operation::new(Kind::Exchange, 0, 5_000));
         pool.flush().unwrap();
         begun += 1;
     }
