@@ -166,6 +166,8 @@ def environment_with_bw(directory: Path) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(directory / "config"),
         "NO_COLOR": "1",
         "EXAMPLES": str(ROOT / "examples"),
+        # With the packages of the tests.
+        "PYTHON": sys.executable,
     }
 
 

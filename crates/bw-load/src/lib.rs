@@ -15,6 +15,7 @@ mod net;
 pub mod nfs;
 pub mod null;
 pub mod pacer;
+mod payload;
 pub mod policy;
 mod pool;
 pub mod postgres;
@@ -37,6 +38,8 @@ pub mod target;
 mod targets;
 pub mod tcp;
 pub mod udp;
+pub mod websocket;
 pub mod worker;
 
 pub use net::plan::PlanOptions;
+pub use payload::PayloadSpec;

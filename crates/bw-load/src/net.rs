@@ -75,6 +75,9 @@ pub struct NetworkDescription {
     /// Replies without a value; None: the protocol has no such replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nil_replies: Option<u64>,
+    /// Messages that arrived and answer no operation; None: the protocol has no such messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pushes: Option<u64>,
     /// Complete responses by the class of their status; None: the protocol has none.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub statuses: Option<StatusCounts>,
@@ -202,6 +205,7 @@ impl<P: Protocol> Network<P> {
                 late_errors: counts.late_errors,
             }),
             nil_replies: self.pool.protocol().nil_replies(),
+            pushes: self.pool.protocol().pushes(),
             statuses: self.pool.protocol().statuses().map(StatusCounts::from),
             grpc_messages: self.pool.protocol().calls().map(Calls::texts),
             resent: counts.resent,

@@ -11,6 +11,7 @@ use crate::postgres::PostgresSpec;
 use crate::redis::RedisSpec;
 use crate::tcp::TcpSpec;
 use crate::udp::UdpSpec;
+use crate::websocket::WebSocketSpec;
 use bw_model::EngineError;
 use bw_model::{Kind, Nanos};
 use bw_record::streams::StreamLimit;
@@ -44,6 +45,8 @@ pub enum TargetSpec {
     Udp(UdpSpec),
     /// An HTTP server.
     Http(HttpSpec),
+    /// A server of WebSocket.
+    WebSocket(WebSocketSpec),
     /// A Redis server.
     Redis(RedisSpec),
     /// A PostgreSQL server.
@@ -249,6 +252,7 @@ impl LoadRequest {
     pub(crate) fn stream_limits(&self) -> Option<Vec<StreamLimit>> {
         let has_streams = |target: &TargetSpec| match target {
             TargetSpec::Http(spec) => spec.events.is_some(),
+            TargetSpec::WebSocket(spec) => spec.events.is_some(),
             _ => false,
         };
         let any = match &self.target {

@@ -58,6 +58,7 @@ pub(crate) fn open(
                 HttpVersion::Two => server(request, spec.connections, spec.plan_http2(options)),
             }
         }
+        TargetSpec::WebSocket(spec) => server(request, spec.connections, spec.plan(options())),
         TargetSpec::Redis(spec) => server(request, spec.connections, spec.plan(options())),
         TargetSpec::Postgres(spec) => server(request, spec.connections, spec.plan(options())),
         TargetSpec::Dir(spec) => {

@@ -8,10 +8,10 @@
 use crate::net::plan::{PlanOptions, ServerPlan};
 use crate::net::spec::Connecting;
 use crate::net::{ConnectionOptions, Network};
-use base64::Engine;
-use bw_model::{EngineError, ExchangeAddress, Nanos};
-use bw_protocol::Values;
-use bw_protocol::datagram::{Answer, Datagrams, MOST_BYTES, Payload, Prefix};
+use crate::payload::{self, PayloadSpec};
+use bw_model::{EngineError, Nanos};
+use bw_protocol::datagram::{Answer, Datagrams, MOST_BYTES};
+use bw_protocol::payload::Prefix;
 use bw_protocol::values::ValueSpec;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,18 +51,6 @@ pub struct UdpSpec {
     pub timeout_ns: Option<Nanos>,
 }
 
-/// What an operation sends; a text and digits are templates.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PayloadSpec {
-    /// A text.
-    Text(String),
-    /// Hexadecimal digits of the bytes.
-    Hex(String),
-    /// The bytes in base64, without places for values.
-    Base64(String),
-}
-
 /// Returns the default of `timeout_ns`.
 #[allow(clippy::unnecessary_wraps)] // serde wants the field's type
 fn default_timeout() -> Option<Nanos> {
@@ -82,7 +70,7 @@ impl UdpSpec {
     /// `values`, `payload`, `expect`, `timeout`, `match`: bad input; and as [`Connecting::datagrams`].
     pub fn plan(&self, options: PlanOptions) -> Result<UdpPlan, EngineError> {
         let values = options.values(&self.values)?;
-        let payloads = self.payloads(&values)?;
+        let payloads: Arc<[_]> = payload::payloads(&self.payloads, &values, MOST_BYTES)?.into();
         let answer = self.answer()?;
         let connections = ConnectionOptions {
             outstanding: 1,
@@ -97,28 +85,6 @@ impl UdpSpec {
         };
         let plan = ServerPlan::new("udp", connecting, datagrams);
         Ok(plan.with_requests(count, Vec::new()))
-    }
-
-    fn payloads(&self, values: &Values) -> Result<Arc<[Payload]>, EngineError> {
-        let refused = |message: String| {
-            EngineError::request("payload", message, "correct the payload").about("target.payloads")
-        };
-        if self.payloads.len() as u64 > ExchangeAddress::REQUESTS {
-            let message = format!("more than {} payloads", ExchangeAddress::REQUESTS);
-            return Err(refused(message));
-        }
-        let payload = |(place, spec): (usize, &PayloadSpec)| {
-            let made = match spec {
-                PayloadSpec::Text(text) => Payload::text(text, values),
-                PayloadSpec::Hex(digits) => Payload::hex(digits, values),
-                PayloadSpec::Base64(text) => base64::prelude::BASE64_STANDARD
-                    .decode(text)
-                    .map_err(|error| format!("no base64: {error}"))
-                    .and_then(|bytes| Payload::bytes(&bytes)),
-            };
-            made.map_err(|what| refused(format!("payload {}: {what}", place + 1)))
-        };
-        self.payloads.iter().enumerate().map(payload).collect()
     }
 
     fn answer(&self) -> Result<Answer, EngineError> {

@@ -97,6 +97,11 @@ fn the_tables_of_a_load_are_true() {
         "http",
         json!({"url": "http://h/", "connections": 1}),
     );
+    target(
+        "the websocket target",
+        "websocket",
+        json!({"url": "ws://h/", "connections": 1}),
+    );
     let events = |fields: Value| {
         let target = json!({"url": "http://h/", "connections": 1, "events": fields});
         within("target", "kind", "http")(target)

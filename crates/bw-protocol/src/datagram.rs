@@ -7,130 +7,16 @@
 //! Decisions. A datagram cannot be told from the answer to an earlier one by itself, so a connection carries one operation
 //! at a time, and one that is given up costs its connection: the next has another port. Where answers repeat the first bytes
 //! of their request (the ID of DNS, the request ID of memcached), `match_bytes` drops all others, duplicates among them.
-//! Digits of a template are decoded after its values were put, so a text of four random digits is a random ID. Rejected:
-//! binary values, a second kind of each value.
 
 use crate::echo::Filler;
-use crate::{End, Outgoing, Protocol, SessionState, Template, Values};
+use crate::payload::{Payload, Prefix};
+use crate::{End, Outgoing, Protocol, SessionState, Values};
 use bw_model::{ExchangeAddress, Operation};
 use bw_record::errno::CHECK_FAILED;
 use std::sync::Arc;
 
 /// Maximum length of a datagram [bytes]: what IPv4 has room for (RFC 768, RFC 791).
 pub const MOST_BYTES: usize = 65_507;
-
-/// What an operation sends.
-#[derive(Clone, Debug)]
-pub struct Payload {
-    template: Template,
-    /// Whether the filled template is digits of the bytes.
-    is_hex: bool,
-}
-
-impl Payload {
-    /// Returns the payload of bytes without places.
-    ///
-    /// # Errors
-    /// Its length is impossible.
-    pub fn bytes(bytes: &[u8]) -> Result<Self, String> {
-        Self::checked(Template::literal(bytes), false, bytes.len())
-    }
-
-    /// Returns the payload of a text with places for these values.
-    ///
-    /// # Errors
-    /// As [`Template::parse`]; its length is impossible.
-    pub fn text(text: &str, values: &Values) -> Result<Self, String> {
-        let template = Template::parse(text, values)?;
-        let most = template.most_bytes(values);
-        Self::checked(template, false, most)
-    }
-
-    /// Returns the payload of hexadecimal digits with places for these values; blanks between digits have no meaning.
-    ///
-    /// # Errors
-    /// As [`Template::parse`]; a digit is none, their number is odd, or a value does not always have as many; its length is
-    /// impossible.
-    pub fn hex(digits: &str, values: &Values) -> Result<Self, String> {
-        let digits: String = digits.split_ascii_whitespace().collect();
-        let template = Template::parse(&digits, values)?;
-        for index in template.places() {
-            if values.hex_digits(index).is_none() {
-                let name = values.name(index);
-                return Err(format!(
-                    "the value {name:?} is not always the same number of hexadecimal digits: give its digits, or its characters"
-                ));
-            }
-        }
-        let mut bytes = template.text_with(values, None);
-        decode(&mut bytes).ok_or_else(|| {
-            format!("{digits:?} is no even number of hexadecimal digits: write two for each byte")
-        })?;
-        let most = bytes.len();
-        match template.as_literal() {
-            Some(_) => Self::checked(Template::literal(&bytes), false, most),
-            None => Self::checked(template, true, most),
-        }
-    }
-
-    fn checked(template: Template, is_hex: bool, most: usize) -> Result<Self, String> {
-        match most {
-            0 => Err("it is empty: give at least one byte".to_owned()),
-            1..=MOST_BYTES => Ok(Self { template, is_hex }),
-            _ => Err(format!(
-                "it has up to {most} bytes: a datagram has room for {MOST_BYTES}"
-            )),
-        }
-    }
-}
-
-/// Replaces hexadecimal digits by the bytes that they mean; None: one is no digit, or their number is odd.
-fn decode(digits: &mut Vec<u8>) -> Option<()> {
-    if digits.len() % 2 == 1 {
-        return None;
-    }
-    let value = |digit: u8| char::from(digit).to_digit(16);
-    for place in 0..digits.len() / 2 {
-        let [high, low] = [digits[2 * place], digits[2 * place + 1]].map(value);
-        // Below 256.
-        digits[place] = (high? << 4 | low?) as u8;
-    }
-    digits.truncate(digits.len() / 2);
-    Some(())
-}
-
-/// What an answer begins with; some of its bytes can be any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prefix(Box<[Option<u8>]>);
-
-impl Prefix {
-    /// Returns the prefix of hexadecimal digits, in which `??` is any byte; blanks have no meaning.
-    ///
-    /// # Errors
-    /// It is no such text.
-    pub fn parse(digits: &str) -> Result<Self, String> {
-        let text: Vec<u8> = digits
-            .bytes()
-            .filter(|byte| !byte.is_ascii_whitespace())
-            .collect();
-        let byte = |pair: &[u8]| {
-            if pair == b"??" {
-                return Some(None);
-            }
-            let mut pair = pair.to_vec();
-            decode(&mut pair).map(|()| Some(pair[0]))
-        };
-        let bytes: Option<Box<[_]>> = text.chunks(2).map(byte).collect();
-        bytes.map(Self).ok_or_else(|| {
-            format!("{digits:?} is not hexadecimal: write two digits for each byte, or ?? for any")
-        })
-    }
-
-    fn fits(&self, bytes: &[u8]) -> bool {
-        let equal = |(expected, byte): (&Option<u8>, &u8)| expected.is_none_or(|one| one == *byte);
-        bytes.len() >= self.0.len() && self.0.iter().zip(bytes).all(equal)
-    }
-}
 
 /// What the answer of an operation must be.
 #[derive(Clone, Debug, Default)]
@@ -184,18 +70,13 @@ impl Datagrams {
         let address = ExchangeAddress::unpack(operation.offset);
         let payload = self.payloads.get(address.request as usize);
         let payload = payload.ok_or(-libc::EINVAL)?;
-        if !payload.is_hex {
-            payload.template.fill(&self.values, address.number, out);
-            // A template of values alone can be empty.
-            return if out.is_empty() {
-                Err(-libc::EINVAL)
-            } else {
-                Ok(())
-            };
+        payload
+            .fill(&self.values, address.number, scratch)
+            .ok_or(-libc::EINVAL)?;
+        // A template of values alone can be empty.
+        if scratch.is_empty() {
+            return Err(-libc::EINVAL);
         }
-        scratch.clear();
-        payload.template.fill(&self.values, address.number, scratch);
-        decode(scratch).ok_or(-libc::EINVAL)?;
         out.put(scratch);
         Ok(())
     }
@@ -238,12 +119,12 @@ impl Protocol for Datagrams {
     type Session = DatagramSession;
 
     fn session(&self) -> DatagramSession {
-        let hex = self.payloads.iter().filter(|payload| payload.is_hex);
-        let digits = hex.map(|payload| payload.template.most_bytes(&self.values));
+        let payloads = self.payloads.iter();
+        let most = payloads.map(|payload| payload.most_bytes(&self.values));
         DatagramSession {
             pending: None,
             head: Vec::with_capacity(self.answer.match_bytes),
-            scratch: Vec::with_capacity(digits.max().unwrap_or_default()),
+            scratch: Vec::with_capacity(most.max().unwrap_or_default()),
         }
     }
 
@@ -317,6 +198,7 @@ impl Protocol for Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::decode;
     use crate::values::ValueSpec;
     use bw_model::Kind;
     use proptest::prelude::*;
@@ -325,7 +207,7 @@ mod tests {
     const SPECS: &str = r#"{"id": {"type": "text", "length": 4}, "n": {"type": "counter"},
         "word": {"type": "text", "length": 2, "characters": "alphanumeric"},
         "two": {"type": "integer", "min": 0, "max": 99, "digits": 2},
-        "line": {"type": "line", "lines": ["00", "fF"]}, "none": {"type": "line", "lines": [""]}}"#;
+        "line": {"type": "line", "lines": ["00", "fF"]}, "some": {"type": "line", "lines": ["", "x"], "location": {"type": "sequential"}}}"#;
 
     fn values() -> Values {
         let specs: BTreeMap<String, ValueSpec> = serde_json::from_str(SPECS).unwrap();
@@ -375,11 +257,11 @@ mod tests {
     fn payloads_are_texts_bytes_and_digits_with_values() {
         let values = values();
         let payloads = vec![
-            Payload::text("n=${n}", &values).unwrap(),
-            Payload::bytes(b"\0${n}").unwrap(),
-            Payload::hex("00 fF\n10", &values).unwrap(),
-            Payload::hex("${id}0100", &values).unwrap(),
-            Payload::hex("${two}${line}", &values).unwrap(),
+            Payload::text("n=${n}", &values, MOST_BYTES).unwrap(),
+            Payload::bytes(b"\0${n}", MOST_BYTES).unwrap(),
+            Payload::hex("00 fF\n10", &values, MOST_BYTES).unwrap(),
+            Payload::hex("${id}0100", &values, MOST_BYTES).unwrap(),
+            Payload::hex("${two}${line}", &values, MOST_BYTES).unwrap(),
         ];
         let datagrams = protocol(payloads, Answer::default());
         let sent = |request: u32, number| {
@@ -414,23 +296,25 @@ mod tests {
             let error = made.unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        refused(Payload::text("", &values), "empty");
-        refused(Payload::hex(" ", &values), "empty");
-        refused(Payload::bytes(&[0; MOST_BYTES + 1]), "65508 bytes");
-        assert!(Payload::bytes(&[0; MOST_BYTES]).is_ok());
-        refused(Payload::hex("0", &values), "even number");
-        refused(Payload::hex("0g", &values), "even number");
-        refused(Payload::hex("0${two}", &values), "even number");
+        refused(Payload::text("", &values, MOST_BYTES), "empty");
+        refused(Payload::hex(" ", &values, MOST_BYTES), "empty");
+        refused(
+            Payload::bytes(&[0; MOST_BYTES + 1], MOST_BYTES),
+            "65508 bytes",
+        );
+        assert!(Payload::bytes(&[0; MOST_BYTES], MOST_BYTES).is_ok());
+        refused(Payload::hex("0", &values, MOST_BYTES), "even number");
+        refused(Payload::hex("0g", &values, MOST_BYTES), "even number");
+        refused(Payload::hex("0${two}", &values, MOST_BYTES), "even number");
         for name in ["n", "word"] {
-            refused(Payload::hex(&format!("${{{name}}}"), &values), name);
+            refused(
+                Payload::hex(&format!("${{{name}}}"), &values, MOST_BYTES),
+                name,
+            );
         }
-        refused(Payload::text("${m}", &values), "no value \"m\"");
+        refused(Payload::text("${m}", &values, MOST_BYTES), "no value \"m\"");
         // Values alone may be empty in some operations only, so that is found when one begins.
-        let line = Template::parse("${none}", &values).unwrap();
-        let empty = Payload {
-            template: line,
-            is_hex: false,
-        };
+        let empty = Payload::text("${some}", &values, MOST_BYTES).unwrap();
         let datagrams = protocol(vec![empty], Answer::default());
         let mut session = datagrams.session();
         let refused = begun(&datagrams, &mut session, &operation(0, 0), &mut Vec::new());
@@ -458,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_answer_has_its_length_and_begins_as_expected() {
-        let payload = || vec![Payload::bytes(b"\x12\x34ask").unwrap()];
+        let payload = || vec![Payload::bytes(b"\x12\x34ask", MOST_BYTES).unwrap()];
         let any = protocol(payload(), Answer::default());
         assert_eq!(results(&any, 0, &[b"x"]), [1]);
         assert_eq!(results(&any, 0, &[b""]), [0]);
@@ -495,11 +379,14 @@ mod tests {
             match_bytes,
             ..Answer::default()
         };
-        let datagrams = protocol(vec![Payload::bytes(b"idask").unwrap()], answer.clone());
+        let datagrams = protocol(
+            vec![Payload::bytes(b"idask", MOST_BYTES).unwrap()],
+            answer.clone(),
+        );
         assert_eq!(results(&datagrams, 0, &[b"xd1", b"i", b"", b"id22"]), [4]);
         assert!(results(&datagrams, 0, &[b"xd1"]).is_empty());
         // A request that is shorter is repeated as a whole.
-        let short = protocol(vec![Payload::bytes(b"i").unwrap()], answer);
+        let short = protocol(vec![Payload::bytes(b"i", MOST_BYTES).unwrap()], answer);
         assert_eq!(results(&short, 0, &[b"x", b"i"]), [1]);
     }
 
@@ -532,7 +419,7 @@ mod tests {
             bytes: Some(0),
             ..Answer::default()
         };
-        let datagrams = protocol(vec![Payload::bytes(b"metric").unwrap()], answer);
+        let datagrams = protocol(vec![Payload::bytes(b"metric", MOST_BYTES).unwrap()], answer);
         assert_eq!(results(&datagrams, 0, &[]), [0]);
     }
 

@@ -28,6 +28,15 @@ impl Filler {
         out.put_pattern(&self.0, 0, bytes);
     }
 
+    /// Sets `copy` to its first `bytes`; it repeats.
+    pub(crate) fn copy(&self, bytes: usize, copy: &mut Vec<u8>) {
+        copy.clear();
+        while copy.len() < bytes {
+            let more = FILLER_BYTES.min(bytes - copy.len());
+            copy.extend_from_slice(&self.0[..more]);
+        }
+    }
+
     /// Returns whether `bytes` equal what was put from position `from` on.
     pub(crate) fn is_echo(&self, from: u64, mut bytes: &[u8]) -> bool {
         let mut place = remainder(from);

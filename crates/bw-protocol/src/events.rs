@@ -32,6 +32,8 @@ pub enum EventFormat {
     Chunks,
     /// Messages of gRPC.
     Grpc,
+    /// Messages of WebSocket.
+    WebSocket,
 }
 
 /// Whose events they are, which says what is content.
@@ -87,7 +89,8 @@ impl EventSpec {
     /// Returns whether the stream was cut: it was over without the end mark that it should have, and without an error.
     #[must_use]
     pub fn is_cut(&self, outcome: &StreamOutcome) -> bool {
-        let has_own = self.meaning == Meaning::Responses || self.format == EventFormat::Grpc;
+        let of_format = matches!(self.format, EventFormat::Grpc | EventFormat::WebSocket);
+        let has_own = self.meaning == Meaning::Responses || of_format;
         let expects_end = self.end.is_some() || has_own;
         expects_end && !outcome.ended && !outcome.failed
     }
@@ -172,6 +175,8 @@ impl EventReader {
             EventFormat::Lines => framer.lines.read(piece, &mut stream),
             EventFormat::Chunks => stream.data(piece),
             EventFormat::Grpc => framer.grpc.read(piece, &mut stream),
+            // Those arrive whole.
+            EventFormat::WebSocket => {}
         }
     }
 
@@ -191,8 +196,30 @@ impl EventReader {
             EventFormat::Lines => framer.lines.finish(&mut stream),
             EventFormat::Chunks => stream.end(),
             EventFormat::Grpc => stream.outcome.ended |= framer.grpc.is_between_messages(),
+            EventFormat::WebSocket => {}
         }
         self.outcome
+    }
+
+    /// Takes a whole message of this length that arrived at `at` [ns]; `is_end`: it is the end mark.
+    pub(crate) fn message(
+        &mut self,
+        spec: &EventSpec,
+        length: u64,
+        is_end: bool,
+        at: u64,
+        gap: impl FnMut(u64),
+    ) {
+        self.at = at;
+        self.outcome.bytes += length;
+        let (_, mut stream) = self.parts(spec, gap);
+        stream.outcome.events = stream.outcome.events.saturating_add(1);
+        stream.outcome.first_event_ns.get_or_insert(at);
+        if is_end {
+            stream.outcome.ended = true;
+        } else {
+            stream.content(true);
+        }
     }
 
     /// Notes that the body has a content coding.

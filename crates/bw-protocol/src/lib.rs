@@ -16,11 +16,13 @@ pub mod http1;
 pub mod http2;
 mod measured;
 mod outgoing;
+pub mod payload;
 pub mod postgres;
 pub mod redis;
 pub mod streams;
 pub mod template;
 pub mod values;
+pub mod websocket;
 
 pub use crate::measured::MeasuredPart;
 pub use crate::outgoing::Outgoing;
@@ -158,6 +160,11 @@ pub trait Protocol: 'static {
 
     /// Returns the calls of gRPC; None: the operations are none.
     fn calls(&self) -> Option<&Calls> {
+        None
+    }
+
+    /// Returns how many messages arrived that answer no operation; None: the protocol has no such messages.
+    fn pushes(&self) -> Option<u64> {
         None
     }
 

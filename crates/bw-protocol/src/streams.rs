@@ -132,6 +132,18 @@ impl Streams {
         });
     }
 
+    /// Takes a whole message of this length; `is_end`: it is the end mark.
+    pub(crate) fn message(&self, slot: u32, length: u64, is_end: bool, is_measured: bool) {
+        self.step(slot, is_measured, |reader, spec, at, gap| {
+            reader.message(spec, length, is_end, at, gap);
+        });
+    }
+
+    /// Returns the length of the answer so far.
+    pub(crate) fn bytes(&self, slot: u32) -> i64 {
+        i64::try_from(self.outcome(slot).bytes).unwrap_or(i64::MAX)
+    }
+
     /// Ends the stream of a complete answer; returns the result of its operation, which was `result` so far.
     pub(crate) fn complete(&self, slot: u32, is_measured: bool, result: i64) -> i64 {
         self.step(slot, is_measured, |reader, spec, _, gap| {

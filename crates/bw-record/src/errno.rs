@@ -3,7 +3,8 @@
 //! A negative result is a negative errno, `-(10000 + status)` for an HTTP response with an error status, `-10001` to
 //! `-10008` for a code of NFS that no errno expresses (statuses of HTTP begin at 100), `-(30000 + place)` for an error
 //! reply of Redis, where `place` is that of the reply's first word in a table, `-(1000000 + code)` for a SQLSTATE, whose
-//! five characters are digits of base 36, [`CHECK_FAILED`], or [`STREAM_CUT`] to [`STREAM_ENCODED`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
+//! five characters are digits of base 36, `-(50000 + code)` and `-(60000 + status)` of WebSocket, [`CHECK_FAILED`], or
+//! [`STREAM_CUT`] to [`WEBSOCKET_ERROR`]. Decision: the numbers of Linux on x86-64 and AArch64, as a table; asking
 //! the C library would make this crate impure, and a record from another machine
 //! must read the same. Source: include/uapi/asm-generic/errno-base.h and errno.h.
 
@@ -23,13 +24,16 @@ pub const STREAM_STALLED: i32 = -20_003;
 pub const RESPONSE_CUT: i32 = -20_004;
 /// The `result` of a stream whose body has a content coding: its bytes are no events.
 pub const STREAM_ENCODED: i32 = -20_005;
+/// The `result` of an operation whose server does not follow the rules of WebSocket.
+pub const WEBSOCKET_ERROR: i32 = -20_006;
 /// The names of these, in this order.
-const OWN_NAMES: [&str; 5] = [
+const OWN_NAMES: [&str; 6] = [
     "stream cut",
     "stream error",
     "stream stalled",
     "response cut",
     "stream encoded",
+    "websocket protocol error",
 ];
 
 /// Added to a status of gRPC other than OK, and negated, to give the `result` of an operation.
@@ -63,6 +67,35 @@ pub fn grpc_error(status: u32) -> i32 {
     let number = i32::try_from(status).unwrap_or(UNKNOWN);
     let is_defined = (status as usize) < GRPC_NAMES.len();
     -(GRPC + if is_defined { number } else { UNKNOWN })
+}
+
+/// Added to the code of a close frame of WebSocket, and negated, to give the `result` of the operations that it ended.
+const WEBSOCKET_CLOSED: i32 = 50_000;
+/// Added to the status with which a server refuses the upgrade to WebSocket, and negated, to give a `result`.
+const WEBSOCKET_REFUSED: i32 = 60_000;
+
+/// Returns the result of an operation whose connection of WebSocket the server closed with this code.
+#[must_use]
+pub fn websocket_closed(code: u16) -> i32 {
+    -(WEBSOCKET_CLOSED + i32::from(code.min(9999)))
+}
+
+/// Returns the result of an operation whose server refused the upgrade to WebSocket with this status.
+#[must_use]
+pub fn websocket_refused(status: u16) -> i32 {
+    -(WEBSOCKET_REFUSED + i32::from(status.min(999)))
+}
+
+/// Returns what such a result says, and its code or status; None for any other.
+fn websocket_code(result: i32) -> Option<(&'static str, i32)> {
+    let number = result.checked_neg()?;
+    match number {
+        WEBSOCKET_CLOSED..WEBSOCKET_REFUSED => {
+            Some(("websocket closed", number - WEBSOCKET_CLOSED))
+        }
+        WEBSOCKET_REFUSED..61_000 => Some(("upgrade refused", number - WEBSOCKET_REFUSED)),
+        _ => None,
+    }
 }
 
 /// Added to the number of a SQLSTATE, and negated, to give the `result` of an operation.
@@ -308,15 +341,15 @@ const OWN_PLACES: usize = CHECK + 1;
 const GRPC_PLACES: usize = OWN_PLACES + OWN_NAMES.len();
 const PLACES: usize = GRPC_PLACES + GRPC_NAMES.len();
 
-/// How many different SQLSTATEs are counted, each under its name: more than the errors that a load meets. Further ones
-/// are "other".
+/// How many different SQLSTATEs and codes of WebSocket are counted, each under its name: more than the errors that a load
+/// meets. Further ones are "other".
 const SQLSTATES: usize = 64;
 
 /// How often each error happened: fixed arrays, so that counting never allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorCounts {
     counts: Box<[u64]>,
-    /// Results that are SQLSTATEs, in the order of their first occurrence, and their counts; an unused entry has 0.
+    /// Results that are SQLSTATEs or codes of WebSocket, in the order of their first occurrence, and their counts; an unused entry has 0.
     sqlstates: Box<[(i32, u64)]>,
 }
 
@@ -337,7 +370,7 @@ impl ErrorCounts {
     }
 
     fn add(&mut self, result: i32, times: u64) {
-        if is_sqlstate(result) {
+        if is_sqlstate(result) || websocket_code(result).is_some() {
             let mut entries = self.sqlstates.iter_mut();
             if let Some(entry) = entries.find(|entry| entry.1 == 0 || entry.0 == result) {
                 *entry = (result, entry.1 + times);
@@ -379,6 +412,9 @@ pub fn name(result: i32) -> String {
     if let Some(code) = sqlstate_of(result) {
         return format!("SQLSTATE {code}");
     }
+    if let Some((what, code)) = websocket_code(result) {
+        return format!("{what} {code}");
+    }
     let place = place(result);
     if place == OTHER && (-4095..0).contains(&result) {
         return format!("errno {}", -result);
@@ -393,7 +429,7 @@ fn place(result: i32) -> usize {
     let grpc = number.wrapping_sub(GRPC as usize);
     match number {
         _ if result == CHECK_FAILED => CHECK,
-        _ if (STREAM_ENCODED..=STREAM_CUT).contains(&result) => {
+        _ if (WEBSOCKET_ERROR..=STREAM_CUT).contains(&result) => {
             OWN_PLACES + number - STREAM_CUT.unsigned_abs() as usize
         }
         _ if result < 0 && NAMES.get(number).is_some_and(|name| !name.is_empty()) => number,
@@ -450,7 +486,11 @@ mod tests {
         assert_eq!(name(STREAM_STALLED), "stream stalled");
         assert_eq!(name(RESPONSE_CUT), "response cut");
         assert_eq!(name(STREAM_ENCODED), "stream encoded");
-        assert_eq!(name(STREAM_ENCODED - 1), "other");
+        assert_eq!(name(WEBSOCKET_ERROR), "websocket protocol error");
+        assert_eq!(name(WEBSOCKET_ERROR - 1), "other");
+        assert_eq!(name(websocket_closed(1001)), "websocket closed 1001");
+        assert_eq!(name(websocket_refused(403)), "upgrade refused 403");
+        assert_eq!(name(-61_000), "other");
         assert_eq!(name(-10_302), "HTTP 302");
         for word in ["ERR", "WRONGTYPE", "MOVED", "LOADING", "IOERR"] {
             let result = redis_error(word.as_bytes());
@@ -474,9 +514,17 @@ mod tests {
     fn every_error_is_counted_once() {
         let mut errors = ErrorCounts::default();
         let redis = [redis_error(b"ERR"), redis_error(b"OTHER")];
-        for result in [-5, CHECK_FAILED, -5, -10_404, -9999, i32::MIN]
-            .into_iter()
-            .chain(redis)
+        for result in [
+            -5,
+            CHECK_FAILED,
+            -5,
+            -10_404,
+            -9999,
+            i32::MIN,
+            websocket_closed(1001),
+        ]
+        .into_iter()
+        .chain(redis)
         {
             errors.count(result);
         }
@@ -488,6 +536,7 @@ mod tests {
             ("Redis ERR", 1),
             ("other", 2),
             ("check-failed", 1),
+            ("websocket closed 1001", 1),
         ];
         assert_eq!(all, expected.map(|(word, n)| (word.to_owned(), n)));
     }

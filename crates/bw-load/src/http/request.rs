@@ -79,7 +79,7 @@ pub struct EventsSpec {
 
 impl EventsSpec {
     /// Returns the streams of one worker.
-    pub(super) fn streams(&self) -> Streams {
+    pub(crate) fn streams(&self) -> Streams {
         let spec = EventSpec::new(self.format, self.meaning, self.end.as_deref());
         let limits = StreamLimits {
             first: self.first_timeout_ns,
@@ -177,16 +177,70 @@ fn get() -> String {
 }
 
 /// The parts of a URL.
-pub(super) struct ParsedUrl {
-    /// Whether it is https.
-    pub(super) tls: bool,
+pub(crate) struct ParsedUrl {
+    /// Whether it is with TLS.
+    pub(crate) tls: bool,
     /// Whether operations are calls of gRPC.
-    pub(super) is_grpc: bool,
-    host: String,
-    port: u16,
+    pub(crate) is_grpc: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
     /// As in the Host field.
-    authority: String,
-    path: String,
+    pub(crate) authority: String,
+    pub(crate) path: String,
+}
+
+fn bad_url(url: &str, what: &str, remedy: &str) -> EngineError {
+    EngineError::request("url", format!("url {url:?}: {what}"), remedy)
+}
+
+impl ParsedUrl {
+    /// Returns the parts of a URL with one of these schemes, each second of them with TLS; `has_tls`: there are settings of
+    /// TLS.
+    ///
+    /// # Errors
+    /// `url`: it is none, or has what is not sent.
+    pub(crate) fn parse(url: &str, schemes: &[&str], has_tls: bool) -> Result<Self, EngineError> {
+        let bad_url = |what: &str, remedy: &str| bad_url(url, what, remedy);
+        let form = |place: usize| format!("write it as {}://host:port/path", schemes[place]);
+        let uri: Uri = url
+            .parse()
+            .map_err(|error| bad_url(&format!("{error}"), &form(0)))?;
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let Some(place) = schemes.iter().position(|known| *known == scheme) else {
+            return Err(bad_url(&format!("not an {} URL", schemes[0]), &form(0)));
+        };
+        let tls = place % 2 == 1;
+        let default_port = if tls { 443 } else { 80 };
+        if has_tls && !tls {
+            return Err(bad_url("it has settings of TLS", &form(place + 1)));
+        }
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        if authority.contains('@') {
+            let remedy = "give the name and password as a header, Authorization";
+            return Err(bad_url("a user name in the URL is not sent", remedy));
+        }
+        if url.contains('#') {
+            return Err(bad_url("a fragment (#...) is not sent", "leave it out"));
+        }
+        let host = uri.host().unwrap_or_default();
+        // "host:" and a port above 65535 both have a colon, and no port that fits.
+        let port = match (uri.port_u16(), authority.len() == host.len()) {
+            (Some(port), _) if port > 0 => port,
+            (None, true) => default_port,
+            _ => return Err(bad_url("no such port", "give one of 1 to 65535")),
+        };
+        Ok(Self {
+            tls,
+            is_grpc: matches!(scheme, "grpc" | "grpcs"),
+            host: host.trim_matches(['[', ']']).into(),
+            port,
+            authority: authority.into(),
+            path: uri
+                .path_and_query()
+                .map_or("/", PathAndQuery::as_str)
+                .into(),
+        })
+    }
 }
 
 impl HttpSpec {
@@ -273,6 +327,12 @@ impl HttpSpec {
             let message = format!("events: {message}");
             Err(EngineError::request("events", message, remedy).about("target.events"))
         };
+        if events.format == EventFormat::WebSocket {
+            return refused(
+                "messages of WebSocket are for a target ws://",
+                "use another format",
+            );
+        }
         if events.end.as_ref().is_some_and(String::is_empty) {
             return refused("the end mark is empty", "give the data of the last event");
         }
@@ -285,66 +345,24 @@ impl HttpSpec {
 
     pub(super) fn server(&self) -> Result<ParsedUrl, EngineError> {
         self.check_events()?;
-        let url = &self.url;
-        let uri: Uri = url.parse().map_err(|error| {
-            self.bad_url(&format!("{error}"), "write it as http://host:port/path")
-        })?;
-        let scheme = uri.scheme_str();
-        let is_grpc = matches!(scheme, Some("grpc" | "grpcs"));
-        let (tls, default_port) = match scheme {
-            Some("http" | "grpc") => (false, 80),
-            Some("https" | "grpcs") => (true, 443),
-            _ => return Err(self.bad_url("not an http URL", "write it as http://host:port/path")),
-        };
-        if self.tls.is_some() && !tls {
-            return Err(self.bad_url(
-                "it has settings of TLS",
-                "write it as https://host:port/path",
-            ));
-        }
-        if is_grpc && self.http == HttpVersion::One {
-            return Err(self.bad_url("gRPC needs HTTP/2", "set http to \"2\""));
+        let schemes = ["http", "https", "grpc", "grpcs"];
+        let server = ParsedUrl::parse(&self.url, &schemes, self.tls.is_some())?;
+        let bad_url = |what: &str, remedy: &str| Err(bad_url(&self.url, what, remedy));
+        if server.is_grpc && self.http == HttpVersion::One {
+            return bad_url("gRPC needs HTTP/2", "set http to \"2\"");
         }
         let mut methods = self.requests.iter().map(|one| &one.method);
-        if is_grpc && (self.requests.is_empty() || methods.any(|method| method != "POST")) {
-            return Err(self.bad_url(
+        if server.is_grpc && (self.requests.is_empty() || methods.any(|method| method != "POST")) {
+            let remedy = "add requests";
+            return bad_url(
                 "a call is a request with a label and the method POST",
-                "add requests",
-            ));
+                remedy,
+            );
         }
-        if self.deadline_ns.is_some() && !is_grpc {
-            return Err(self.bad_url("it has a deadline, which gRPC has", "write grpc://"));
+        if self.deadline_ns.is_some() && !server.is_grpc {
+            return bad_url("it has a deadline, which gRPC has", "write grpc://");
         }
-        let authority = uri.authority().map_or("", |authority| authority.as_str());
-        if authority.contains('@') {
-            let remedy = "give the name and password as a header, Authorization";
-            return Err(self.bad_url("a user name in the URL is not sent", remedy));
-        }
-        if url.contains('#') {
-            return Err(self.bad_url("a fragment (#...) is not sent", "leave it out"));
-        }
-        let host = uri.host().unwrap_or_default();
-        // "host:" and a port above 65535 both have a colon, and no port that fits.
-        let port = match (uri.port_u16(), authority.len() == host.len()) {
-            (Some(port), _) if port > 0 => port,
-            (None, true) => default_port,
-            _ => return Err(self.bad_url("no such port", "give one of 1 to 65535")),
-        };
-        Ok(ParsedUrl {
-            tls,
-            is_grpc,
-            host: host.trim_matches(['[', ']']).into(),
-            port,
-            authority: authority.into(),
-            path: uri
-                .path_and_query()
-                .map_or("/", PathAndQuery::as_str)
-                .into(),
-        })
-    }
-
-    fn bad_url(&self, what: &str, remedy: &str) -> EngineError {
-        EngineError::request("url", format!("url {:?}: {what}", self.url), remedy)
+        Ok(server)
     }
 
     /// Returns what the requests without labels consist of, all of it checked.
@@ -727,7 +745,7 @@ fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }
 
-fn has_field(fields: &[(String, String)], name: &str) -> bool {
+pub(crate) fn has_field(fields: &[(String, String)], name: &str) -> bool {
     let mut names = fields.iter().map(|(name, _)| name);
     names.any(|other| other.eq_ignore_ascii_case(name))
 }
@@ -790,7 +808,7 @@ pub(super) fn check_filled(
 }
 
 /// Refuses an invalid header field, or one that contradicts the body.
-fn check_field(name: &str, value: &str) -> Result<(), EngineError> {
+pub(crate) fn check_field(name: &str, value: &str) -> Result<(), EngineError> {
     let refused = |what: &str, remedy: &str| {
         let message = format!("header {name:?}: {what}");
         Err(EngineError::request("header", message, remedy))

@@ -25,6 +25,8 @@ pub(crate) fn outcome(
         EventFormat::Lines => lines(bytes),
         EventFormat::Chunks => chunks(bytes, boundaries),
         EventFormat::Grpc => messages(bytes),
+        // Their frames are the protocol's.
+        EventFormat::WebSocket => Vec::new(),
     };
     let mut outcome = StreamOutcome {
         bytes: bytes.len() as u64,

@@ -75,7 +75,7 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
     if not isinstance(target, ServerTarget | NullTarget):
         message = f"a {kind_of(target)} target is not one server that all hosts reach"
         hint = (
-            "name http://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
+            "name http://HOST/PATH, ws://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
             "udp://HOST:PORT"
         )
         return [(message, hint)]

@@ -104,7 +104,8 @@ class TargetOptions(msgspec.Struct, frozen=True):
     target: Annotated[
         Text,
         Option(
-            "null, a path, dir:PATH, http[s]://HOST/PATH, grpc[s]://HOST:PORT, redis[s]://HOST:PORT, "
+            "null, a path, dir:PATH, http[s]://HOST/PATH, ws[s]://HOST/PATH, grpc[s]://HOST:PORT, "
+            "redis[s]://HOST:PORT, "
             "postgres://USER@HOST/DB, tcp://HOST:PORT, tls://HOST:PORT, udp://HOST:PORT or "
             "nfs://HOST/EXPORT",
             "T",
@@ -211,7 +212,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     payload: Annotated[
         Text,
         _target(
-            "what is sent to a UDP server: text:TEXT, hex:DIGITS or file:PATH",
+            "what is sent to a server of UDP or WebSocket: text:TEXT, hex:DIGITS or file:PATH",
             "TEXT",
             words.payloads,
             "payloads",
@@ -222,11 +223,23 @@ class TargetOptions(msgspec.Struct, frozen=True):
     expect: Annotated[
         Text,
         _target(
-            "what an answer of a UDP server begins with: text:TEXT or hex:DIGITS (?? is any byte)",
+            "what an answer of a server of UDP or WebSocket begins with: text:TEXT or hex:DIGITS (?? is "
+            "any byte)",
             "TEXT",
             words.answer_prefix,
             "expect",
             default="anything",
+        ),
+    ] = None
+    answer: Annotated[
+        Text,
+        _target(
+            "which messages of a server of WebSocket are answers: the next one, none, those with the "
+            "same JSON member as the message (/id), or those that begin with text:TEXT or hex:DIGITS",
+            "next|none|/NAME|TEXT",
+            words.answers,
+            "answer",
+            default="next",
         ),
     ] = None
     mount_port: Annotated[
@@ -265,8 +278,8 @@ class TargetOptions(msgspec.Struct, frozen=True):
         Text,
         _stream(
             "read the answers of an HTTP server as events, which arrive one by one: Server-Sent "
-            "Events, lines, or chunks of the transfer",
-            "sse|lines|chunks",
+            "Events, lines, or chunks of the transfer; of a server of WebSocket its messages",
+            "|".join(r.EVENT_FORMATS),
             choice("events", *r.EVENT_FORMATS),
             "events",
             default="sse, if --llm or one of the next three is given",
@@ -275,7 +288,8 @@ class TargetOptions(msgspec.Struct, frozen=True):
     end_mark: Annotated[
         Text,
         _stream(
-            "data of the event that ends a stream; a stream without it fails as cut",
+            "data of the event that ends a stream; a stream without it fails as cut; of WebSocket the "
+            "last message, or a JSON member of it (/NAME=VALUE)",
             "TEXT",
             words.end_mark,
             "end_mark",

@@ -43,6 +43,7 @@ from benchwright.features.load.request import (
     TcpTarget,
     Tls,
     UdpTarget,
+    WebSocketTarget,
 )
 from benchwright.inputs.form import Form, needed, optional
 
@@ -397,7 +398,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 # --------------------------------------------------------------------------------------
 # The value of `--target`: `null`, a path, `dir:PATH`, `http://...`, `https://...`, `tcp://...`,
-# `tls://...`, `udp://...`, `redis://...`, `rediss://...`, `postgres://...`, `nfs://...`, and its
+# `tls://...`, `udp://...`, `ws://...`, `wss://...`, `redis://...`, `rediss://...`, `postgres://...`, `nfs://...`, and its
 # options.
 #
 # Purpose: one parser of targets for the command line and for `[target]` of a workload.
@@ -409,7 +410,7 @@ MOST_HOSTS = 256
 UNIX_PATH_MOST = 107
 """Maximum length of the path of a Unix socket [bytes]: unix(7)."""
 _POSTGRES = ("postgres", "postgresql")
-_HTTP_PORTS = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443}
+_HTTP_PORTS = {"http": 80, "https": 443, "grpc": 80, "grpcs": 443, "ws": 80, "wss": 443}
 _SCHEMES = (*_HTTP_PORTS, *("tcp", "tls", "udp", "redis", "rediss"), *(*_POSTGRES, "nfs"))
 _DIRECTORY = "dir:"
 POSTGRES_PORT = 5432
@@ -439,7 +440,8 @@ def parse_target(text: str) -> OneTarget:
     if scheme not in _SCHEMES:
         raise ValueError(
             f"{scheme}:// is not a kind of target; use null, a path, dir:PATH, http://, "
-            "https://, grpc://, grpcs://, tcp://, tls://, udp://, redis://, rediss://, postgres:// or nfs://"
+            "https://, ws://, wss://, grpc://, grpcs://, tcp://, tls://, udp://, redis://, rediss://, "
+            "postgres:// or nfs://"
         )
     if not rest:
         raise ValueError(f"{text!r} has no host")
@@ -482,11 +484,16 @@ def _file(text: str) -> FileTarget:
     return FileTarget(path=text)
 
 
-def _http(text: str) -> HttpTarget:
+def _http(text: str) -> HttpTarget | WebSocketTarget:
     parts = _split(text)
     path = parts.path or "/"
     if parts.query:
         path += "?" + parts.query
+    if parts.scheme in ("ws", "wss"):
+        return WebSocketTarget(
+            url=f"{parts.scheme}://{parts.netloc}{path}",
+            tls=Tls() if parts.scheme == "wss" else None,
+        )
     is_grpc = parts.scheme in ("grpc", "grpcs")
     if is_grpc and path != "/":
         raise ValueError(f"{text!r} has more than {parts.scheme}://HOST:PORT: a method is --grpc")
@@ -638,6 +645,12 @@ def command_label(words: Sequence[str]) -> str:
     return words[0].upper() if words else ""
 
 
+def message_label(message: Payload) -> str:
+    """Return the label of a message of WebSocket where none is given: its beginning."""
+    text = " ".join((message.text or message.hex or "message").split())
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
+
+
 def transaction_label(statements: Sequence[Statement]) -> str:
     """Return the label of statements where none is given: their beginning."""
     text = " ".join("; ".join(statement.sql for statement in statements).split())
@@ -657,7 +670,7 @@ def labels_of(target: LoadTarget) -> tuple[str, ...]:
         match one:
             case HttpTarget():
                 found += [request.label for request in one.requests]
-            case RedisTarget() | PostgresTarget():
+            case RedisTarget() | PostgresTarget() | WebSocketTarget():
                 found += one.labels
     return tuple(dict.fromkeys(found))
 
@@ -678,6 +691,8 @@ def exchange_name(target: LoadTarget, *, recorded: bool) -> str:
             case PostgresTarget():
                 sql = [each.sql for group in one.statements for each in group]
                 names |= {text.split()[0].upper() for text in sql or ["SELECT 1"]}
+            case WebSocketTarget():
+                names.add("messages")
             case _:
                 return "requests"
     return names.pop() if len(names) == 1 else "requests"
@@ -730,23 +745,23 @@ def _with_commands(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any
 
 def events_of(target: LoadTarget) -> Events | None:
     """Return how a target's answers are read as events; None: they are not."""
-    if isinstance(target, HttpTarget) and isinstance(target.events, Events):
+    if isinstance(target, HttpTarget | WebSocketTarget) and isinstance(target.events, Events):
         return target.events
     return None
 
 
 def _with_nested(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options with those of events, and of a language model, as the target has them."""
-    if not isinstance(target, HttpTarget):
-        return options
     found = dict(options)
     if isinstance(path := found.get("proto"), str):
         found["proto"] = proto_files(path, found.get("import_path"), _contents_of)
-    for member, kind in _NESTED.items():
+    for member, kind in _NESTED.items() if isinstance(target, HttpTarget | WebSocketTarget) else ():
         own = {k: found.pop(k) for k in kind.__struct_fields__ if k in found}
         if own:
-            read = getattr(target, member)
-            found[member] = msgspec.structs.replace(read if read else kind(), **own)
+            read = getattr(target, member) or kind()
+            if isinstance(target, WebSocketTarget):
+                own = {"events": "websocket", **own}
+            found[member] = msgspec.structs.replace(read, **own)
     return found
 
 
@@ -910,6 +925,18 @@ def payloads(text: str) -> tuple[Payload, ...]:
         raise ValueError(f"{text}: {error}") from None
 
 
+def answers(text: str) -> str:
+    """Return which messages of a server of WebSocket are answers, as the engine reads it: of `next`,
+    `none`, a JSON pointer such as `/id`, `text:TEXT` or `hex:DIGITS`."""
+    if text in ("next", "none") or re.fullmatch(r"/([^~]|~[01])*", text):
+        return text
+    if not text.startswith(("text:", "hex:")):
+        raise ValueError(
+            f"{text!r} is none of next, none, a JSON pointer such as /id, text:BEGINNING and hex:DIGITS"
+        )
+    return f"hex:{answer_prefix(text)}"
+
+
 def answer_prefix(text: str) -> str:
     """Return what an answer begins with as hexadecimal digits, `??` for any byte: of `text:TEXT`,
     `hex:DIGITS`, or a text without one of these forms before it."""
@@ -1030,7 +1057,7 @@ def each_of(target: LoadTarget) -> Iterator[OneTarget]:
 
 
 def kind_of(target: LoadTarget) -> str:
-    """Return the kind of a target: null, file, tcp, udp, http, redis, postgres, dir, nfs."""
+    """Return the kind of a target: null, file, tcp, udp, http, websocket, redis, postgres, dir, nfs."""
     return str(target.__struct_config__.tag)
 
 
@@ -1052,6 +1079,8 @@ def options_of(target: LoadTarget) -> tuple[str, ...]:
         return (*fields, "commands", *_TLS)
     if isinstance(target, HttpTarget):
         fields = (*fields, *sorted(_NESTED_OPTIONS))
+    if isinstance(target, WebSocketTarget):
+        fields = (*fields, *sorted({*Events.__struct_fields__} - {"meaning"}))
     return fields if tls_of(target) is None else (*fields, *_TLS)
 
 
@@ -1062,7 +1091,7 @@ def why_refused(target: LoadTarget, field: str, option: str) -> str | None:
     if isinstance(target, SeveralTarget):
         return f"none of the targets has {option}"
     if field in _TLS and is_network(target):
-        return f"{option} is for TLS: write https://HOST/PATH, tls://HOST:PORT or rediss://HOST"
+        return f"{option} is for TLS: write https://HOST/PATH, wss://HOST/PATH, tls://HOST:PORT or rediss://HOST"
     return f"{option} is not an option of a {kind_of(target)} target"
 
 
@@ -1139,13 +1168,13 @@ def _in_url(host: str) -> str:
 
 def _host_and_port(target: LoadTarget) -> tuple[str, int] | None:
     match target:
-        case TcpTarget() | HttpTarget() | RedisTarget() | PostgresTarget() if (
+        case TcpTarget() | HttpTarget() | WebSocketTarget() | RedisTarget() | PostgresTarget() if (
             target.unix_socket is not None
         ):
             return None
         case TcpTarget() | UdpTarget() | RedisTarget() | PostgresTarget():
             return target.host, target.port
-        case HttpTarget():
+        case HttpTarget() | WebSocketTarget():
             parts = urlsplit(target.url)
             return parts.hostname or "", parts.port or _HTTP_PORTS[parts.scheme]
         case NfsTarget(port=int(port)):
@@ -1169,6 +1198,8 @@ def target_text(target: LoadTarget) -> str:
         case HttpTarget():
             only = target.paths[0] if len(target.paths) == 1 else "/"
             return target.url.removesuffix("/") + only
+        case WebSocketTarget():
+            return target.url
         case RedisTarget():
             scheme = "redis" if target.tls is None else "rediss"
             user = "" if target.user is None else f"{quote(target.user, safe='')}@"

@@ -308,6 +308,8 @@ def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     for target in (result.target, *result.target.targets.values()):
         for name, text in target.grpc_messages.items():
             yield ("said with", f"{name}: {one_line(text)}")
+    if result.target.pushes:
+        yield ("server's own", f"{result.target.pushes:,} messages that answer no operation")
     if result.target.nil_replies:
         yield ("nil replies", f"{result.target.nil_replies:,} (no such key, or no value)")
     if result.target.kind == "udp" and result.target.timeouts:

@@ -212,7 +212,7 @@ class HttpRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     expect: Expect = Expect()
 
 
-EVENT_FORMATS = ("sse", "lines", "chunks")
+EVENT_FORMATS = ("sse", "lines", "chunks", "websocket")
 MEANINGS = ("chat", "completions", "responses")
 
 
@@ -220,9 +220,11 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
     """How the answers of a server are read as events. The names of its fields in Python are those of
     the options of a target."""
 
-    events: Literal["sse", "lines", "chunks", "grpc"] = msgspec.field(name="format", default="sse")
-    """What delimits events: Server-Sent Events, the ends of lines, or the transfer itself (chunks of
-    HTTP/1.1, DATA frames of HTTP/2)."""
+    events: Literal["sse", "lines", "chunks", "grpc", "websocket"] = msgspec.field(
+        name="format", default="sse"
+    )
+    """What delimits events: Server-Sent Events, the ends of lines, the transfer itself (chunks of
+    HTTP/1.1, DATA frames of HTTP/2), or the messages of gRPC or WebSocket."""
     meaning: Literal["plain", "chat", "completions", "responses"] = "plain"
     """Which events have content: all, or those of an answer of a language model that say something."""
     end_mark: str | None = msgspec.field(name="end", default=None)
@@ -388,7 +390,33 @@ class UdpTarget(msgspec.Struct, frozen=True, tag="udp", tag_field="kind"):
     """Time limit of an operation; None: unlimited, if no answer is expected."""
 
 
-StreamTarget = TcpTarget | HttpTarget | RedisTarget | PostgresTarget
+class WebSocketTarget(Connected, frozen=True, tag="websocket", tag_field="kind"):
+    """A server of WebSocket: an operation is one message and what answers it."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of the upgrade."""
+    subprotocols: tuple[str, ...] = ()
+    """Those that are offered, the preferred one first."""
+    payloads: tuple[Payload, ...] = ()
+    """What operations send, a text as a text message, all others as binary ones; empty: as many bytes
+    as they have, which must come back."""
+    labels: tuple[str, ...] = ()
+    """The label of each payload; empty: they have none."""
+    values: dict[str, Value] = {}
+    """The values of the payloads, by name."""
+    answer: str = "next"
+    """Which messages answer an operation: `next`, `none`, the pointer of a JSON member that repeats
+    that of the operation's message (`/id`), or `hex:` and the digits of what they begin with."""
+    expect: str | None = None
+    """What an answer begins with, as hexadecimal digits; `??` is any byte."""
+    message_bytes: int = 100 * 2**20
+    """The most bytes of a message of the server."""
+    events: Events | msgspec.UnsetType = msgspec.UNSET
+    """How answers of several messages end; unset: an answer is one message."""
+
+
+StreamTarget = TcpTarget | HttpTarget | WebSocketTarget | RedisTarget | PostgresTarget
 """Servers that are reached over TCP or a Unix socket."""
 ServerTarget = StreamTarget | UdpTarget
 """Targets whose operations are exchanges with a server."""
@@ -586,7 +614,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_fie
         """How answers are read as events, of each target that reads them so."""
         to = self.target
         each = [target.target for target in to.targets] if isinstance(to, SeveralTarget) else [to]
-        found = (one.events for one in each if isinstance(one, HttpTarget))
+        found = (one.events for one in each if isinstance(one, HttpTarget | WebSocketTarget))
         return tuple(events for events in found if isinstance(events, Events))
 
     @property

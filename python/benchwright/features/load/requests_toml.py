@@ -1,5 +1,5 @@
-"""`[[request]]` and `[values]` of a workload's TOML: the requests of HTTP targets, the commands of
-Redis and the statements of PostgreSQL, with labels and weights, and the values of their texts.
+"""`[[request]]` and `[values]` of a workload's TOML: the requests of HTTP targets, the messages of
+WebSocket, the commands of Redis and the statements of PostgreSQL, with labels and weights, and the values of their texts.
 
 Decision: files that they name are read here, into the request to the engine: a study has what was
 sent, a load resumes without them, and each host of `--hosts` gets them. Rejected: paths that the
@@ -28,6 +28,7 @@ from benchwright.features.load.tables import (
     read_headers,
     read_location,
     read_parameters,
+    read_payloads,
     read_transaction,
     read_typed,
 )
@@ -41,7 +42,7 @@ _MOST_DIGITS = 20
 _MOST_TEXT = 2**20
 
 
-HAVE_VALUES = (r.RedisTarget, r.PostgresTarget, r.UdpTarget)
+HAVE_VALUES = (r.RedisTarget, r.PostgresTarget, r.UdpTarget, r.WebSocketTarget)
 """Targets whose own texts, commands or statements, have places for values."""
 
 
@@ -52,6 +53,13 @@ class RedisRequest(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
 
 
+class MessageRequest(msgspec.Struct, frozen=True):
+    """A message to a server of WebSocket with a label."""
+
+    label: str
+    payload: r.Payload
+
+
 class SqlRequest(msgspec.Struct, frozen=True):
     """An operation on a database with a label: its statements, in order."""
 
@@ -59,16 +67,22 @@ class SqlRequest(msgspec.Struct, frozen=True):
     statements: tuple[r.Statement, ...]
 
 
-LabelledRequest = r.HttpRequest | RedisRequest | SqlRequest
+LabelledRequest = r.HttpRequest | MessageRequest | RedisRequest | SqlRequest
 _KIND_OF: dict[type[LabelledRequest], type[r.OneTarget]] = {
     r.HttpRequest: r.HttpTarget,
+    MessageRequest: r.WebSocketTarget,
     RedisRequest: r.RedisTarget,
     SqlRequest: r.PostgresTarget,
 }
 """The kind of target that each kind of request is for."""
 HAVE_REQUESTS = tuple(_KIND_OF.values())
 """Targets whose requests can have labels and weights."""
-_KEY_OF = {r.HttpTarget: "path", r.RedisTarget: "command", r.PostgresTarget: "sql or statements"}
+_KEY_OF = {
+    r.HttpTarget: "path",
+    r.WebSocketTarget: "message",
+    r.RedisTarget: "command",
+    r.PostgresTarget: "sql or statements",
+}
 """The key that says what a request of each kind of target is."""
 
 
@@ -107,6 +121,9 @@ class RequestTable(msgspec.Struct, frozen=True):
         match target:
             case r.HttpTarget() if own:
                 found = {"paths": (), "requests": tuple(own), "values": self.values}
+            case r.WebSocketTarget() if own:
+                messages = [one.payload for one in own if isinstance(one, MessageRequest)]
+                found = {"payloads": tuple(messages), "labels": labels}
             case r.RedisTarget() if own:
                 commands = [one.words for one in own if isinstance(one, RedisRequest)]
                 found = {"commands": tuple(commands), "labels": labels}
@@ -145,6 +162,8 @@ def why_no_requests(target: r.LoadTarget, requests: Sequence[LabelledRequest] = 
             own = (target.paths not in ((), ("/",)), target.method != "GET", target.body_bytes)
             if any(own):
                 return "[[request]] has the paths, methods and bodies, and the target has some too"
+        case r.WebSocketTarget() if target.payloads:
+            return "[[request]] has the messages, and the target has some too"
         case r.RedisTarget() if target.commands != r.PING:
             return "[[request]] has the commands, and the target has some too"
         case r.PostgresTarget() if target.statements:
@@ -217,6 +236,7 @@ def request_positions(top: TomlTable, requests: RequestTable | None) -> dict[str
 
 _MEMBER_OF: dict[type[LabelledRequest], str] = {
     r.HttpRequest: "requests",
+    MessageRequest: "payloads",
     RedisRequest: "commands",
     SqlRequest: "statements",
 }
@@ -260,6 +280,7 @@ def _labelled(
     label: str | None,
     path: str | None = None,
     command: tuple[str, ...] = (),
+    message: r.Payload | None = None,
     sql: str = "",
     parameters: tuple[str, ...] = (),
     statements: tuple[r.Statement, ...] = (),
@@ -268,6 +289,8 @@ def _labelled(
 ) -> LabelledRequest:
     if command:
         return RedisRequest(label or words.command_label(command), command)
+    if message is not None:
+        return MessageRequest(label or words.message_label(message), message)
     if path is None:
         each = statements or (r.Statement(sql, parameters),)
         return SqlRequest(label or words.transaction_label(each), each)
@@ -293,7 +316,7 @@ def _check_request(table: TomlTable, values: dict[str, r.Value | None]) -> None:
     path = table.values.get("path")
     if isinstance(path, str) and not path.startswith(("/", "${")):
         table.refuse(table.at("path"), "a path begins with /")
-    for key in ("path", "body"):
+    for key in ("path", "body", "message"):
         if isinstance(table.values.get(key), str):
             _check_places(table, key, values)
     headers = table.values.get("headers")
@@ -306,6 +329,7 @@ def _check_request(table: TomlTable, values: dict[str, r.Value | None]) -> None:
 
 _WITH = {
     "path": ("method", "headers", "body", "body_file", "expect"),
+    "message": (),
     "command": (),
     "sql": ("parameters",),
     "statements": (),
@@ -318,7 +342,10 @@ def _is_one_request(table: TomlTable) -> bool:
     another kind."""
     kinds = [key for key in _WITH if key in table]
     if not kinds:
-        message = "a request needs path (HTTP), command (Redis), or sql or statements (PostgreSQL)"
+        message = (
+            "a request needs path (HTTP), message (WebSocket), command (Redis), or sql or statements "
+            "(PostgreSQL)"
+        )
         table.refuse(table.where, message, 'such as path = "/"')
         return False
     if len(kinds) > 1:
@@ -343,6 +370,13 @@ def _command(table: TomlTable, key: str) -> tuple[str, ...] | None:
         message = f"{key} has several commands"
         table.refuse(table.at(key), message, "write a [[request]] for each")
     return None if found is None else found[0]
+
+
+def _message(table: TomlTable, key: str) -> r.Payload | None:
+    if not table.has(key, str):
+        return None
+    read = read_payloads(table, key)
+    return read[0] if read else None
 
 
 def _sql(table: TomlTable, key: str) -> str | None:
@@ -397,6 +431,7 @@ _REQUEST = Form(
         optional("weight", words.some),
         optional("method", read=of_type(str)),
         optional("path", read=of_type(str)),
+        optional("message", read=_message),
         optional("command", read=_command),
         optional("sql", read=_sql),
         optional("parameters", read=read_parameters),

@@ -335,7 +335,7 @@ def _commands(table: TomlTable, key: str) -> Any:
     return tuple(found)
 
 
-def _payloads(table: TomlTable, key: str) -> tuple[Payload, ...]:
+def read_payloads(table: TomlTable, key: str) -> tuple[Payload, ...]:
     """Return what operations send: a text, or an array of them."""
     said = table.values[key]
     each = list(enumerate(said)) if isinstance(said, list) else [(None, said)]
@@ -540,7 +540,7 @@ _stalls = each(
 )
 _IN_FILES = {
     "commands": _commands,
-    "payload": _payloads,
+    "payload": read_payloads,
     "proto": _proto,
     "data": _data,
     "metadata": _metadata,
@@ -569,6 +569,8 @@ TARGET = Form(
         optional("paths_file", read=_paths_of_file, field="paths"),
         optional("statements", read=_statements),
         optional("headers", read=read_headers),
+        optional("subprotocols", read=of_type(tuple[str, ...])),
+        optional("message_limit", words.some_bytes, field="message_bytes"),
         optional("stalls", read=_stalls),
     )
 )

@@ -307,6 +307,8 @@ class TargetResult(msgspec.Struct, frozen=True):
     """Errors of the network (ICMP) for datagrams to a UDP server whose operation had ended."""
     nil_replies: int = 0
     """Replies of a Redis server that had no value."""
+    pushes: int = 0
+    """Messages of a server of WebSocket that answer no operation."""
     status_2xx: int = 0
     """Responses of an HTTP server with a status of 200 to 299."""
     status_3xx: int = 0

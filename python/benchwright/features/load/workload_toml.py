@@ -418,7 +418,7 @@ class WorkloadFile(msgspec.Struct, frozen=True):
     places: InputPositions = NO_POSITIONS
     files: FileSetPlan | None = None
     requests: RequestTable | None = None
-    """Of HTTP, Redis and PostgreSQL targets."""
+    """Of HTTP, WebSocket, Redis and PostgreSQL targets."""
 
 
 def read_workload(
@@ -480,7 +480,7 @@ def _check_target(
         top.refuse(top.at("request"), why, _SERVER_HINT)
 
 
-_SERVER_HINT = "name http://HOST:PORT/, redis://HOST or postgres://USER@HOST/DB"
+_SERVER_HINT = "name http://HOST:PORT/, ws://HOST:PORT/, redis://HOST or postgres://USER@HOST/DB"
 
 
 def _check_requests_of_several(
