@@ -12,8 +12,7 @@
 //! costs its connection, unless answers are matched by a member of theirs. Extensions are not offered: compression would
 //! measure the client. After the server's close frame the client answers it and closes; it does not wait for the server,
 //! since the next connection is wanted at once.
-//! Rejected: the crate tungstenite, which stores each message, and whose writer masks in its own buffer; it is the peer of
-//! the tests. Source: RFC 6455.
+//! Rejected: the crate tungstenite, which stores each message in memory of its own. Source: RFC 6455.
 
 mod frame;
 mod member;

@@ -1,0 +1,126 @@
+"""A WebSocket server by the library `websockets`: what it does, the path says. Prints its URL.
+
+/echo, /delayed?ms=20 (an echo; a text gets the times of its arrival and of its answer), /shuffled
+(answers of four at a time, the last first), /pushes (a message of its own before each answer),
+/closing (a close in place of each third answer), /parts (several messages, the last with `done`),
+/chat (subprotocol `chat`), /secret (403), /silent (no answer), /fragments (fragments without an end).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import parse_qs, urlsplit
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+stamps: list[tuple[int, int]] = []
+"""When each message arrived and was answered [ns], by CLOCK_MONOTONIC."""
+
+
+async def delayed(socket: ServerConnection, delay_s: float) -> None:
+    async for message in socket:
+        arrived = time.monotonic_ns()
+        await asyncio.sleep(delay_s)
+        stamps.append((arrived, time.monotonic_ns()))
+        await socket.send(message)
+
+
+async def shuffled(socket: ServerConnection) -> None:
+    waiting: list[str | bytes] = []
+    async for message in socket:
+        waiting.append(message)
+        if len(waiting) == 4:
+            for one in reversed(waiting):
+                await socket.send(one)
+            waiting.clear()
+
+
+async def pushes(socket: ServerConnection) -> None:
+    async for message in socket:
+        await socket.send(json.dumps({"news": time.time()}))
+        await socket.ping()
+        await socket.send(message)
+
+
+async def closing(socket: ServerConnection) -> None:
+    number = 0
+    async for message in socket:
+        number += 1
+        if number == 3:
+            await socket.close(1001, "going away")
+            return
+        await socket.send(message)
+
+
+async def parts(socket: ServerConnection) -> None:
+    async for message in socket:
+        asked = json.loads(message)
+        for _ in range(asked["parts"]):
+            await asyncio.sleep(0.01)
+            await socket.send(json.dumps({"id": asked["id"]}))
+        await socket.send(json.dumps({"id": asked["id"], "done": True}))
+
+
+async def fragments(socket: ServerConnection) -> None:
+    async def endless() -> AsyncIterator[str]:
+        while True:
+            yield "x" * 1000
+
+    async for _ in socket:
+        await socket.send(endless())
+
+
+async def handle(socket: ServerConnection) -> None:
+    assert socket.request is not None
+    place = urlsplit(socket.request.path)
+    match place.path:
+        case "/delayed":
+            await delayed(socket, float(parse_qs(place.query)["ms"][0]) / 1000)
+        case "/stamps":
+            await socket.send(json.dumps(stamps))
+        case "/shuffled":
+            await shuffled(socket)
+        case "/pushes":
+            await pushes(socket)
+        case "/closing":
+            await closing(socket)
+        case "/parts":
+            await parts(socket)
+        case "/fragments":
+            await fragments(socket)
+        case "/silent":
+            async for _ in socket:
+                pass
+        case _:
+            async for message in socket:
+                await socket.send(message)
+
+
+def judge(socket: ServerConnection, request: Request) -> Response | None:
+    if request.path == "/secret" or (
+        request.path == "/token" and request.headers.get("Authorization") != "Bearer abc"
+    ):
+        return socket.respond(http.HTTPStatus.FORBIDDEN, "no\n")
+    return None
+
+
+async def main() -> None:
+    options = {"process_request": judge, "subprotocols": [Subprotocol("chat")], "max_size": None}
+    if len(sys.argv) > 1:
+        serving = serve(handle, sock=None, unix=True, path=sys.argv[1], **options)  # type: ignore[arg-type]
+    else:
+        serving = serve(handle, "127.0.0.1", 0, **options)  # type: ignore[arg-type]
+    async with serving as server:
+        print(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}", flush=True)
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
