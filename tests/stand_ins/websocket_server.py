@@ -13,10 +13,11 @@ import http
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve, unix_serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
@@ -111,14 +112,19 @@ def judge(socket: ServerConnection, request: Request) -> Response | None:
     return None
 
 
+def select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    return Subprotocol("chat") if "chat" in offered else None
+
+
 async def main() -> None:
-    options = {"process_request": judge, "subprotocols": [Subprotocol("chat")], "max_size": None}
+    how: dict[str, Any] = {"process_request": judge, "select_subprotocol": select, "max_size": None}
     if len(sys.argv) > 1:
-        serving = serve(handle, sock=None, unix=True, path=sys.argv[1], **options)  # type: ignore[arg-type]
+        serving = unix_serve(handle, sys.argv[1], **how)
     else:
-        serving = serve(handle, "127.0.0.1", 0, **options)  # type: ignore[arg-type]
+        serving = serve(handle, "127.0.0.1", 0, **how)
     async with serving as server:
-        print(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}", flush=True)
+        name = next(iter(server.sockets)).getsockname()
+        print(f"ws://127.0.0.1:{name[1]}" if isinstance(name, tuple) else name, flush=True)
         await server.serve_forever()
 
 

@@ -384,8 +384,18 @@ fn an_answer_of_several_messages_ends_with_its_mark() {
     assert_eq!(connection.results(), [(0, 8)]);
 }
 
-/// Returns the results, the pushes and what was written of a server that sends these bytes in pieces.
-fn run(bytes: &[u8], cuts: &[usize]) -> (SessionState, Vec<(u32, i32)>, Option<u64>, Vec<u8>) {
+/// What a connection has come to.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    state: SessionState,
+    results: Vec<(u32, i32)>,
+    pushes: Option<u64>,
+    /// The payloads of what it wrote.
+    written: Vec<u8>,
+}
+
+/// Returns what a server leads to that sends these bytes in pieces.
+fn run(bytes: &[u8], cuts: &[usize]) -> Seen {
     use bw_protocol::Protocol;
     let pointer = Pointer::parse("/id").unwrap();
     let mut connection = upgraded(streamed("/done=true", Answers::Member(pointer)));
@@ -406,7 +416,12 @@ fn run(bytes: &[u8], cuts: &[usize]) -> (SessionState, Vec<(u32, i32)>, Option<u
         from = to;
     }
     let pushes = connection.protocol.pushes();
-    (state, connection.results(), pushes, written)
+    Seen {
+        state,
+        results: connection.results(),
+        pushes,
+        written,
+    }
 }
 
 fn some_frames() -> impl Strategy<Value = Vec<u8>> {
