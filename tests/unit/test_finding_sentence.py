@@ -19,6 +19,7 @@ from benchwright.findings.sentence import range_sentence, sentence, sizes
         ("{a:?once|# times}", {"a": 1_200}, "1,200 times", None),
         ("by {a:.2f}", {"a": 2.0}, "by 2.00", None),
         ("at {a:.1f}", {"a": Figure(2.0, "GHz")}, "at 2.0 GHz", None),
+        ("{a:.1f}", {"a": Figure(597.5, "MADs", 1800669.4)}, "597.5 to 1,801,000 MADs", None),
         ("{a} and {a:4}", {"a": Figure(200.0, "s")}, "3 min 20 s and 200 s", None),
         ("{a:4}", {"a": Figure(0.0123456, "s")}, "12.35 ms", None),
         ("x[ of {b}][ in {c}]", {"c": "y"}, "x in y", None),

@@ -141,9 +141,15 @@ def _value_text(slot: _Slot, value: Value) -> str:
     return high if text == high else f"{number if is_one_unit else text} to {high}"
 
 
+_MANY = 1000
+"""From this size on a number has no decimals."""
+
+
 def _figure_text(value: float, unit: str, spec: str) -> str:
     if spec.startswith("#"):
         return plural(int(value), spec[1:])
+    if spec.startswith(".") and abs(value) >= _MANY:
+        return f"{number_text(value)} {unit}".rstrip()
     if spec and not spec.isdigit():
         return f"{value:{spec}} {unit}".rstrip()
     digits = int(spec) if spec else None
