@@ -18,6 +18,7 @@ from benchwright.stats.input_dependence import number_dependence, text_dependenc
 from benchwright.study.contents import stored_findings, tests_of
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
+from benchwright.suite.program import Compare, SetPhase
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 SAMPLES = 4_000 if FULL else 400
@@ -87,11 +88,9 @@ def test_an_input_needs_no_shell_and_stays_one_word() -> None:
     program = program_from_comparison(request)
     assert program.draws is not None
     assert program.draws.seed == 1
+    (compare,) = (one for one in program.steps if isinstance(one, Compare))
     phases = [
-        [one.command for one in arm.body if hasattr(one, "mode")]
-        for step in program.steps
-        if hasattr(step, "arms")
-        for arm in step.arms
+        [one.command for one in arm.body if isinstance(one, SetPhase)] for arm in compare.arms
     ]
     plain, shell = (commands[-1] for commands in phases)
     assert isinstance(plain, tuple)
@@ -161,27 +160,34 @@ def test_what_depends_on_the_input_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ("--quiet", "--runs", "12", "--seed", "4", "--metric", "size:lower=~size ([0-9]+)")
-    line = [
-        "run",
-        *words,
-        "--draw",
-        "n=uniform:10..99",
-        "--",
-        "sh",
-        "-c",
-        "sleep 0.$1",
-        "x",
-        "0{n}",
-    ]
-    assert main(line) in (0, 1, 2, 3)
-    main(["run", "--study", "s", "--quiet", "--runs", "12", "--seed", "4", *line[-8:]])
+    (tmp_path / "w.sh").write_text("sleep 0.0$1\n")
+    words = ("--study", "s", "--quiet", "--runs", "12", "--seed", "4", "--draw", "f=choice:a,b")
+    assert main(["run", *words, "--draw", "n=uniform:10..99", "sh w.sh {n} {f}"]) == 0
     with contextlib.closing(Study.open_to_read(tmp_path / "s")) as study:
         found = stored_findings(study, 1)
     assert found is not None
-    codes = {finding.code: finding for finding in found.all}
-    assert "depends on n" in codes["depends-on-input"].evidence
-    assert "the largest with n = " in codes["depends-on-input"].evidence
+    (about,) = (one for one in found.all if one.code == "depends-on-input")
+    assert "depends on n" in about.evidence
+    assert "the largest with n = " in about.evidence
+    assert main(["report", "s", "-o", "page.html"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "Along the input n" in page
+    assert "Along the input f" in page
+
+
+def test_how_a_ratio_depends_on_the_input_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.sh").write_text("sleep 0.$1\n")
+    words = ("--study", "s", "--quiet", "--max-blocks", "12", "--seed", "4", "--margin", "1000%")
+    arms = ("sh w.sh 0{n}", "sh w.sh 1{n}")
+    main(["compare", *words, "--draw", "n=uniform:10..99", "--", *arms])
+    with contextlib.closing(Study.open_to_read(tmp_path / "s")) as study:
+        found = stored_findings(study, 1)
+    assert found is not None
+    (about,) = (one for one in found.all if one.code == "ratio-depends-on-input")
+    assert "elapsed of sh-2 / sh depends on n: 0." in about.evidence
 
 
 # -- the size of the dependence ---------------------------------------------------------------

@@ -77,7 +77,7 @@ def _texts(what: str, drawn: Sequence[Pairs], values: Sequence[float], unit: str
     names = dict.fromkeys(name for pairs in drawn for name, _ in pairs)
     for name in names:
         inputs = [dict(pairs)[name] for pairs in drawn]
-        numbers = _numbers(inputs)
+        numbers = numbers_of(inputs)
         worst = max(range(len(values)), key=lambda at: values[at])
         largest = f"the largest with {name} = {inputs[worst]}: {quantity_text(values[worst], unit)}"
         if numbers is not None:
@@ -102,7 +102,8 @@ def _texts(what: str, drawn: Sequence[Pairs], values: Sequence[float], unit: str
             )
 
 
-def _numbers(texts: Sequence[str]) -> list[float] | None:
+def numbers_of(texts: Sequence[str]) -> list[float] | None:
+    """Return inputs as numbers; None if one of them is none."""
     try:
         return [float(text) for text in texts]
     except ValueError:

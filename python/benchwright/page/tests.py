@@ -365,6 +365,10 @@ def _test_blocks(test: TestResult, row: TestAnswer, *, alone: bool, brief: bool)
         from benchwright.page.replicates import replicate_blocks
 
         blocks += replicate_blocks(test, row)
+    if row.metric and any(trial.drawn for trial in test.all_trials):
+        from benchwright.page.drawn import drawn_blocks
+
+        blocks += drawn_blocks(test, row)
     if row.metric and len(test.observed) > 1:
         own, axis = shown(test, row), axis_of(test, row)
         if alone:

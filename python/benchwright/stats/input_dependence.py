@@ -24,6 +24,12 @@ _LOG_FROM = 10.0
 LINE_METHOD = "least-squares-log"
 
 
+def is_wide(inputs: Sequence[float]) -> bool:
+    """Return whether numbers are positive and span a factor that only their logarithms show."""
+    low, high = min(inputs, default=0.0), max(inputs, default=0.0)
+    return low > 0 and high >= _LOG_FROM * low
+
+
 class NumberDependence(msgspec.Struct, frozen=True):
     """How values change over the range of a number."""
 
@@ -47,7 +53,7 @@ def number_dependence(
     low, high = min(inputs, default=0.0), max(inputs, default=0.0)
     if len(values) < _LEAST_TRIALS or low == high or min(values) <= 0:
         return None
-    is_log = low > 0 and high >= _LOG_FROM * low
+    is_log = is_wide(inputs)
     x = [math.log(one) if is_log else one for one in inputs]
     y = [math.log(one) for one in values]
     n = len(x)

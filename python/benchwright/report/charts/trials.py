@@ -103,7 +103,8 @@ def metric_axis(label: str, unit: str) -> PanelAxis:
     return PanelAxis(label if plain else f"{label} ({unit})")
 
 
-def _scale(axis: PanelAxis) -> float:
+def scale_of_axis(axis: PanelAxis) -> float:
+    """Return by what a value of a metric is multiplied on its axis."""
     return 1e9 if axis.unit is AxisUnit.TIME else 1.0
 
 
@@ -123,7 +124,7 @@ def distribution_sheet(tests: Sequence[ShownTest], axis: PanelAxis) -> Sheet:
 def values_panel(tests: Sequence[ShownTest], axis: PanelAxis, rows: str = "") -> Panel:
     """Return a row for each test: every value that counts, and below them the mean with its
     interval. `rows` is what the names of the rows are."""
-    scale = _scale(axis)
+    scale = scale_of_axis(axis)
     curves: list[PanelCurve] = []
     means: list[tuple[int, Estimate]] = []
     for row, test in enumerate(tests):
@@ -188,7 +189,7 @@ def _estimates(
 
 def ecdf_panel(tests: Sequence[ShownTest], axis: PanelAxis) -> Panel:
     """Return the share of trials at or below each value, as steps."""
-    scale = _scale(axis)
+    scale = scale_of_axis(axis)
     curves = []
     for place, test in enumerate(tests):
         x, y = ecdf_steps((trial.value or 0.0) * scale for trial in test.counted())
@@ -236,7 +237,7 @@ def course_panel(test: ShownTest, axis: PanelAxis) -> Panel:
 
     A trial without a value is a shaded place on the axis.
     """
-    scale = _scale(axis)
+    scale = scale_of_axis(axis)
     curves = []
     estimate = test.estimate
     places = {id(trial): at for at, trial in enumerate(test.trials, 1)}
