@@ -357,3 +357,11 @@ def test_a_stated_direction_counts_more_than_the_unit(
     file.write_text(f"window.BENCHMARK_DATA = {json.dumps(store)}")
     (points,) = series(str(file)).values()
     assert [one.better for one in points] == [better]
+
+
+def test_rows_with_times_that_say_that_they_failed_did(tmp_path: Path) -> None:
+    rows = ["2026-11-01T00:00:00Z,A,12,true", "2026-11-02T00:00:00Z,A,80,false"]
+    file = tmp_path / "runs.csv"
+    file.write_text("\n".join(["timestamp,test,elapsed,success", *rows, ""]))
+    (one,) = read_inputs([str(file)])
+    assert (one.name, [block.failure for block in one.blocks]) == ("A", ["", "success is false"])

@@ -388,6 +388,8 @@ class _CsvTable:
         self._columns = _columns(header, complaints)
         self._hyperfine = set(self._columns) >= _HYPERFINE
         spelled = {name.lower() for name in self._columns}
+        self._is_own = any(own <= spelled for own, _ in _OWN_TABLES)
+        """Whether it is a table that `bw` wrote."""
         for own, about_it in _OWN_TABLES:
             if own <= spelled:
                 self._about = (*self._about, *about_it)
@@ -443,7 +445,7 @@ class _CsvTable:
     def _fail_by_word(self, numbers: set[str]) -> None:
         """Make the rows failed ones of which a column says so: `false` or 0 below `success`, a text
         below `error`. A column of other numbers is a result."""
-        if self._about or self._hyperfine:
+        if self._is_own or self._hyperfine:
             return
         # Reasons first: they say more than `false`.
         for name in sorted(self._columns, key=_is_success_name):
