@@ -120,7 +120,8 @@ def test_equal_arms(jobs: int, between: float, skewed: bool) -> None:
         f"one job: covered {share(found.single_covered):.1%}, "
         f"different {share(found.single_different):.1%}"
     )
-    # A skewed population of three jobs is the hardest: the interval cannot see the tail.
+    # A few jobs do not show the tail of a skewed population. Equal programs have none: their arms
+    # could be exchanged.
     least = 0.95 if not skewed else 0.88
     assert share(found.covered) >= least - SLACK
     assert share(found.predicted) >= least - SLACK
@@ -145,5 +146,5 @@ def test_a_difference(jobs: int, between: float, effect: float) -> None:
     )
     assert share(found.called_faster) <= SLACK
     assert share(found.covered) >= 0.93 - SLACK
-    # Jobs stop as soon as they are decided, so that their means are too far from 1.
-    assert -0.001 < found.bias < 0.006
+    # A job with a small difference runs longer and has more weight.
+    assert -0.002 < found.bias < 0.001

@@ -8,9 +8,8 @@ answer must be the same without the doubtful jobs, of which the others are at le
 doubtful job, ten jobs of which each is doubtful in one of ten runs would be undecided in two of three.
 Both answers must agree, so this calls no difference that one alone does not. `--accept CODE` as in
 every comparison.
-Decision: the jobs' ratios are means of a comparison that stopped as soon as it was decided. Such a
-mean is too large on average if there is a difference, and fair if there is none
-(tests/calibration/test_merged_jobs.py has the figures).
+A job stops as soon as it is decided, so one with a small difference has more blocks and more weight.
+That moves the mean by a tenth of a percent towards 1 (tests/calibration/test_merged_jobs.py).
 """
 
 from __future__ import annotations
