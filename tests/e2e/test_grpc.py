@@ -131,6 +131,13 @@ def test_errors_have_the_name_of_their_status_and_the_text_of_the_server(
     assert said == {f"grpc {status}": f'said "{status}" é'}
 
 
+def test_accepted_statuses_are_no_errors(tmp_path: Path, server: Server) -> None:
+    words = ("--accept", "NOT_FOUND,ABORTED")
+    found = load(tmp_path, server, "Hello", '{"status": "NOT_FOUND"} {"status": "ABORTED"}', *words)
+    assert errors(found) == {}
+    assert found["result"]["counts"]["completed"] == CALLS
+
+
 def test_a_method_that_the_server_does_not_have_is_unimplemented(
     tmp_path: Path, server: Server
 ) -> None:

@@ -32,17 +32,24 @@ pub struct Calls {
     is_stream: bool,
     /// Whether the time limit of an operation is the deadline that its call has.
     has_deadline: bool,
+    /// The statuses that are no errors beside OK, as bits.
+    accepted: u32,
     /// The first text that came with each result that is an error.
     texts: RefCell<BTreeMap<i32, String>>,
 }
 
 impl Calls {
-    /// Returns the calls of a method whose answers are streams or not, with a deadline or not.
+    /// Returns the calls of a method whose answers are streams or not, with a deadline or not; `accepted`: the statuses
+    /// that are no errors beside OK.
     #[must_use]
-    pub fn new(is_stream: bool, has_deadline: bool) -> Self {
+    pub fn new(is_stream: bool, has_deadline: bool, accepted: &[u8]) -> Self {
+        let bits = accepted
+            .iter()
+            .map(|status| 1_u32.unbounded_shl((*status).into()));
         Self {
             is_stream,
             has_deadline,
+            accepted: bits.fold(0, |all, bit| all | bit),
             texts: RefCell::default(),
         }
     }
@@ -65,6 +72,7 @@ impl Calls {
         }
         match answer.status {
             Some(OK) => {}
+            Some(status) if self.accepts(status) => return result,
             Some(status) => return self.fail(status, || percent_decoded(text)),
             None => {
                 return self.fail(of_http(http), || {
@@ -85,6 +93,10 @@ impl Calls {
             return result;
         };
         self.fail(INTERNAL, || what.to_owned())
+    }
+
+    fn accepts(&self, status: u32) -> bool {
+        self.accepted.unbounded_shr(status) & 1 == 1
     }
 
     /// Returns the result of a call whose stream the server reset with this code, named so.

@@ -26,7 +26,8 @@ fn calling(is_stream: bool) -> Connection<Http2> {
     });
     let http = Http2::new(Arc::new(Requests::new(&[fields.to_vec()], 5, false)), 8);
     let http = http.with_streams(streams);
-    let (mut connection, _) = Connection::open(http.with_calls(Some(Calls::new(is_stream, true))));
+    let (mut connection, _) =
+        Connection::open(http.with_calls(Some(Calls::new(is_stream, true, &[5]))));
     assert_eq!(connection.receive(settings(&[])), SessionState::Ready);
     assert_eq!(connection.room(), 8);
     connection.begin(0, 0).unwrap();
@@ -131,6 +132,13 @@ fn a_status_is_that_of_the_trailers_or_of_what_stands_for_it() {
             false,
             &[head(), hello.clone(), trailers(&[("grpc-status", "99")])],
         ),
+        // One that is accepted.
+        ("0", false, &[only(200, &[("grpc-status", "5")])]),
+        (
+            "10",
+            true,
+            &[head(), hello.clone(), trailers(&[("grpc-status", "5")])],
+        ),
         // Without trailers, or without the status in them.
         (
             "grpc UNKNOWN",
@@ -175,9 +183,9 @@ fn a_status_is_that_of_the_trailers_or_of_what_stands_for_it() {
         ("grpc UNKNOWN", false, &[only(500, &[])]),
         ("grpc UNKNOWN", true, &[only(302, &[])]),
         (
-            "grpc NOT_FOUND",
+            "grpc ABORTED",
             false,
-            &[only(503, &[("grpc-status", "5")])],
+            &[only(503, &[("grpc-status", "10")])],
         ),
         // Resets.
         ("grpc UNAVAILABLE", false, &[rst_stream(1, 7)]),
@@ -247,7 +255,7 @@ fn only_the_first_text_of_a_status_is_stored() {
     connection.begin(1, 0).unwrap();
     connection.write();
     let said = |stream: u32, text| {
-        let fields = [("grpc-status", "5"), ("grpc-message", text)];
+        let fields = [("grpc-status", "10"), ("grpc-message", text)];
         frame(
             HEADERS,
             END_HEADERS | END,
@@ -271,7 +279,7 @@ fn the_time_limit_is_the_deadline() {
     }
     let lost = (-libc::ECONNRESET).into();
     assert_eq!(connection.protocol.broken(0, lost, true), lost);
-    assert_eq!(Calls::new(false, false).texts().len(), 0);
+    assert_eq!(Calls::new(false, false, &[]).texts().len(), 0);
 }
 
 proptest! {

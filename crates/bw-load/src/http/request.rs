@@ -51,6 +51,9 @@ server_spec! {
         /// The deadline that each call of gRPC has; None: none.
         #[serde(default)]
         pub deadline_ns: Option<Nanos>,
+        /// Statuses of gRPC that are no errors beside OK.
+        #[serde(default)]
+        pub accepted: Vec<u8>,
         /// How responses are read as streams; None: they are not.
         #[serde(default)]
         pub events: Option<EventsSpec>,
@@ -359,8 +362,9 @@ impl HttpSpec {
                 remedy,
             );
         }
-        if self.deadline_ns.is_some() && !server.is_grpc {
-            return bad_url("it has a deadline, which gRPC has", "write grpc://");
+        if (self.deadline_ns.is_some() || !self.accepted.is_empty()) && !server.is_grpc {
+            let what = "it has a deadline or accepted statuses, which only gRPC has";
+            return bad_url(what, "write grpc://");
         }
         Ok(server)
     }
@@ -607,7 +611,8 @@ impl HttpSpec {
             .as_ref()
             .is_some_and(|events| events.format == EventFormat::Grpc);
         let (is_grpc, has_deadline) = (server.is_grpc, self.deadline_ns.is_some());
-        move || is_grpc.then(|| Calls::new(is_stream, has_deadline))
+        let accepted = self.accepted.clone();
+        move || is_grpc.then(|| Calls::new(is_stream, has_deadline, &accepted))
     }
 
     /// Returns the paths to request: those of the spec, or the URL's.
@@ -830,4 +835,59 @@ pub(crate) fn check_field(name: &str, value: &str) -> Result<(), EngineError> {
         return refused("bw sets it", "give the length as body_bytes");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(fields: &str) -> HttpSpec {
+        let json = format!(r#"{{"connections": 1, {fields}}}"#);
+        serde_json::from_str(&json).unwrap()
+    }
+
+    #[test]
+    fn a_deadline_is_never_shorter_than_it_is() {
+        let text = |nanos| timeout_text(Nanos(nanos));
+        assert_eq!([text(1), text(99_999_999)], ["1n", "99999999n"]);
+        assert_eq!(
+            [text(100_000_001), text(500_000_000)],
+            ["100001u", "500000u"]
+        );
+        assert_eq!(text(3_600_000_000_000), "3600000m");
+        assert_eq!(text(u64::MAX), "99999999S");
+    }
+
+    #[test]
+    fn calls_have_the_fields_of_grpc_first_and_no_length() {
+        let spec = spec(
+            r#""url": "grpc://127.0.0.1:1/", "http": "2", "deadline_ns": 500000000, "headers": [["tenant", "a"]],
+            "requests": [{"label": "m", "method": "POST", "path": "/s/m", "body_base64": "AAAAAAA="}]"#,
+        );
+        let server = spec.server().unwrap();
+        let values = Values::default();
+        let call = spec.label(&server, &spec.requests[0], &values).unwrap();
+        let names: Vec<_> = call.fields.iter().map(|(name, _)| name.as_str()).collect();
+        let own = ["grpc-timeout", "te", "content-type", "grpc-accept-encoding"];
+        assert_eq!(names[..4], own);
+        assert_eq!(names[4..], ["Host", "User-Agent", "tenant"]);
+        assert_eq!(call.fields[0].1, "500000u");
+    }
+
+    #[test]
+    fn what_is_no_call_is_refused() {
+        let call = r#""requests": [{"label": "m", "method": "POST", "path": "/s/m"}]"#;
+        let refused = |fields: &str| spec(fields).server().is_err();
+        assert!(!refused(&format!(
+            r#""url": "grpc://h:1/", "http": "2", {call}"#
+        )));
+        assert!(refused(&format!(r#""url": "grpc://h:1/", {call}"#)));
+        assert!(refused(r#""url": "grpc://h:1/", "http": "2""#));
+        let get = call.replace("POST", "GET");
+        assert!(refused(&format!(
+            r#""url": "grpc://h:1/", "http": "2", {get}"#
+        )));
+        assert!(refused(r#""url": "http://h:1/", "deadline_ns": 1"#));
+        assert!(refused(r#""url": "http://h:1/", "accepted": [5]"#));
+    }
 }

@@ -98,6 +98,8 @@ def _requests(target: r.HttpTarget, call: r.GrpcCall) -> dict[str, Any]:
     }
     if call.deadline_ns is not None:
         found |= {"deadline_ns": call.deadline_ns, "timeout_ns": call.deadline_ns}
+    if call.accept:
+        found["accepted"] = call.accept
     return found
 
 

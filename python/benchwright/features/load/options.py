@@ -454,6 +454,16 @@ class TargetOptions(msgspec.Struct, frozen=True):
             default="none",
         ),
     ] = None
+    accept: Annotated[
+        Text,
+        _grpc(
+            "statuses other than OK with which a call succeeds, separated by commas",
+            "STATUS",
+            words.grpc_statuses,
+            "accept",
+            default="none",
+        ),
+    ] = None
     ca: Annotated[
         Text,
         _target(

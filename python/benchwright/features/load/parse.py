@@ -832,6 +832,24 @@ def grpc_method(text: str) -> str:
     return text
 
 
+_STATUSES = (
+    *("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
+    *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION"),
+    *("ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"),
+    "UNAUTHENTICATED",
+)
+"""The statuses of gRPC by number. Source: google/rpc/code.proto."""
+
+
+def grpc_statuses(text: str) -> tuple[int, ...]:
+    """Return the numbers of statuses of gRPC, of their names separated by commas."""
+    names = [name.strip().upper() for name in text.split(",")]
+    for name in names:
+        if name not in _STATUSES[1:]:
+            raise ValueError(f"{name!r} is not a status other than OK: {', '.join(_STATUSES[1:])}")
+    return tuple(map(_STATUSES.index, names))
+
+
 def grpc_data(text: str) -> str:
     """Return messages as JSON: a text, or the contents of `@FILE`."""
     if not text.startswith("@"):

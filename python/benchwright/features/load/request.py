@@ -277,6 +277,8 @@ class GrpcCall(msgspec.Struct, frozen=True, kw_only=True):
     """Messages as JSON: one, several behind each other, or an array of them."""
     metadata: tuple[tuple[str, str], ...] = ()
     deadline_ns: int | None = None
+    accept: tuple[int, ...] = ()
+    """Statuses that are no errors beside OK."""
 
 
 class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):
@@ -295,6 +297,8 @@ class HttpTarget(Connected, frozen=True, tag="http", tag_field="kind"):
     """The version of HTTP: with https agreed on by ALPN, with http assumed."""
     deadline_ns: int | msgspec.UnsetType = msgspec.UNSET
     """The deadline of each call of gRPC; unset: none."""
+    accepted: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Statuses of gRPC that are no errors beside OK; unset: none."""
     events: Events | msgspec.UnsetType = msgspec.UNSET
     """How answers are read as events; unset: an answer is one whole."""
     language_model: LanguageModel | msgspec.UnsetType = msgspec.UNSET

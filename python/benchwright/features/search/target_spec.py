@@ -41,7 +41,7 @@ LOAD_OPTIONS: tuple[tuple[type[msgspec.Struct], tuple[str, ...]], ...] = (
             *("allow_writes_to_mounted", "replace", "synchronous", "repeat_data"),
             *("engine", "outstanding", "http", "unix_socket", "commands", "payload", "expect"),
             *("mount_port", "uid", "gid"),
-            *("grpc", "proto", "import_path", "data", "metadata", "deadline"),
+            *("grpc", "proto", "import_path", "data", "metadata", "deadline", "accept"),
             *("ca", "insecure", "server_name"),
             *("events", "end_mark", "first_timeout", "gap_timeout"),
             *("llm", "model", "prompt_words", "output_tokens", "shared_prefix", "ignore_eos"),
