@@ -26,6 +26,7 @@ from benchwright.run.session import Session
 from benchwright.study.journal import Study
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
+from benchwright.suite.compile import load
 from benchwright.suite.program import Program
 from benchwright.suite.values import replicate_level
 from benchwright.trial.bench import BatchResult
@@ -390,3 +391,66 @@ def test_a_null_comparison_stores_what_levels_cost_and_others_are_held_against_i
         ),
     )
     assert "one-replicate" not in [finding.code for finding in comparison_findings(small)]
+
+
+# -- processes that PRESETUP starts ------------------------------------------------------------
+
+SERVED = """
+[replicate]
+levels = ["directory=2", "process=2", "env=2"]
+[[test]]
+name = "t"
+presetup = "start"
+exec = "work"
+postcleanup = "stop"
+until = { runs = 1 }
+"""
+
+
+def served() -> Program:
+    return load("s.toml", {"s.toml": SERVED}.__getitem__)
+
+
+def seen_by(bench: FakeBench) -> list[tuple[str, str]]:
+    """Return the program of each request, and the directory in which it ran."""
+    return [(one.commands[0].argv[0], Path(one.directory).name) for one in bench.requests]
+
+
+def test_a_process_is_started_in_its_directory_and_stopped_there(tmp_path: Path) -> None:
+    bench = FakeBench(lambda *_: 1.0)
+    run(tmp_path, bench, served())
+    programs = [program for program, _ in seen_by(bench)]
+    assert programs == ["start", "work", "work", "stop"] * 4
+    places = [place for _, place in seen_by(bench)]
+    first, second = places[0], places[8]
+    assert first != second
+    assert places == [first] * 8 + [second] * 8
+    started = [
+        dict(one.environment) for one in bench.requests if one.commands[0].argv == ("start",)
+    ]
+    assert all(PADDING not in environment for environment in started), "env is inside of process"
+
+
+@pytest.mark.parametrize("breaks_at", range(1, 9))
+def test_a_process_that_a_crash_left_is_stopped_where_it_ran(
+    tmp_path: Path, breaks_at: int
+) -> None:
+    broken = Breaking(breaks_at)
+    broken._elapsed = lambda *_: 1.0
+    with contextlib.suppress(BenchError):
+        run(tmp_path, broken, served())
+    bench = FakeBench(lambda *_: 1.0)
+    session = run(tmp_path, bench, served(), again=True)
+    paths = [path for path, _, _ in trials_of(session)]
+    assert paths == [(d, p, e) for d in (1, 2) for p in (1, 2) for e in (1, 2)]
+    both = [*seen_by(broken), *seen_by(bench)]
+    running = ""
+    for program, place in both:
+        if program == "start":
+            assert not running
+            running = place
+        elif program == "stop":
+            running = ""
+        else:
+            assert running == place
+    assert not running

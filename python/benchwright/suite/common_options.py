@@ -305,7 +305,6 @@ REPLICATE = Option(
     values.replicate_level,
     hint=values.LEVEL_HINT,
     group="what varies",
-    only_user=True,
     no_default="it decides what the answer is about",
 )
 SPREAD = Option(
