@@ -328,6 +328,19 @@ def test_a_difference_in_every_environment_is_found(tmp_path: Path) -> None:
     assert [gate.outcome for gate in result_of(session).gates] == [GateOutcome.FAILED]
 
 
+def test_a_level_without_a_number_goes_on_until_the_interval_is_narrow(tmp_path: Path) -> None:
+    result = result_of(run(tmp_path, Interacting(mean=0.2), compared("env")))
+    assert result.stop.reason == "precise"
+    verdict = result.verdicts[0]
+    assert verdict.verdict is Verdict.SLOWER
+    assert 6 <= result.blocks <= 60
+    assert verdict.ratio.high / verdict.ratio.low < 1.02
+    assert "the interval is narrow enough" in result.stop.detail
+    few = result_of(run(tmp_path / "few", Interacting(), compared("env", max_blocks="6")))
+    assert few.stop.reason == "max-blocks"
+    assert few.blocks == 6
+
+
 @pytest.mark.parametrize("breaks_at", [1, 7, 12])
 def test_a_broken_comparison_continues_the_same_design(tmp_path: Path, breaks_at: int) -> None:
     program = compared("env=3")
@@ -342,7 +355,10 @@ def test_a_broken_comparison_continues_the_same_design(tmp_path: Path, breaks_at
 @pytest.mark.parametrize(
     ("options", "option"),
     [
-        ({"replicate": ("env",)}, "--replicate"),
+        (
+            {"replicate": ("env",), "is_null": True, "commands": ARMS[:1], "names": ("a",)},
+            "--replicate",
+        ),
         ({"design": "sequence"}, "--replicate"),
         ({"mode": "watch"}, "--mode"),
         ({"replicate": ("process=3",)}, "--replicate"),

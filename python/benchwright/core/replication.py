@@ -52,7 +52,7 @@ def describe_replication(replication: Replication, unit: str = "trial") -> str:
     """Return the design in words: `5 environments, 10 trials in each`."""
     words = levels_text(replication)
     if replication.trials is None:
-        return words
+        return f"{words}, as many as needed"
     return f"{words}, {plural(replication.trials, unit)} in each"
 
 

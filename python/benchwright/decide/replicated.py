@@ -12,7 +12,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchwright.core.plan import Replicated, ReplicatePath, Replication, RunMore, StopDecision
+from benchwright.core.plan import (
+    Replicated,
+    ReplicatePath,
+    Replication,
+    RunMore,
+    StopDecision,
+    UntilPrecise,
+)
 from benchwright.core.quantity import finite
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import plural, replicates_text
@@ -43,6 +50,50 @@ def next_in_order(
     path = outcomes[-1].path if outcomes else first
     done = sum(one.path == path and one.counts for one in outcomes)
     return path if done < replication.trials else _following(replication, path)
+
+
+class RatioTarget(msgspec.Struct, frozen=True):
+    """How precisely a comparison wants log ratios of blocks where numbers are chosen."""
+
+    names: tuple[str, ...]
+    half_width: float
+    confidence: float
+    maximum: int
+    """Blocks that count."""
+    max_time_ns: int | None
+
+
+_FAR = 1000.0
+"""Added to log ratios, so that a half width as a share of the mean is one of the log ratio."""
+
+
+def next_block(
+    replication: Replication, outcomes: Sequence[ReplicateOutcome], target: RatioTarget
+) -> RunMore | StopDecision:
+    """Return the replicate of a comparison's next block, or why it stops: `count` at the end of given
+    numbers, else as a test with a precision."""
+    if expected_trials(replication) is not None:
+        path = next_in_order(replication, outcomes)
+        return StopDecision("count", "") if path is None else RunMore(1, path)
+    precise = UntilPrecise(
+        target.half_width / _FAR,
+        target.names,
+        maximum=target.maximum,
+        max_time_ns=target.max_time_ns,
+        confidence=target.confidence,
+    )
+    shifted = [
+        one
+        if one.values is None
+        else msgspec.structs.replace(
+            one, values={name: value + _FAR for name, value in one.values.items()}
+        )
+        for one in outcomes
+    ]
+    counted = [one for one in shifted if one.counts]
+    failed = sum(one.values is None for one in counted)
+    history = History(len(counted) - failed, failed, outcomes=tuple(shifted))
+    return next_path(Replicated(replication, target.names, precise), history)
 
 
 def _following(replication: Replication, path: ReplicatePath) -> ReplicatePath | None:

@@ -3,6 +3,7 @@ comparison."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -363,10 +364,10 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
         if planned:
             minimum = max(minimum, min(MINIMUM, maximum))
         if replication is not None:
-            # All blocks of the design run, then there is one look.
-            maximum = replication.trials or 1
-            for level in replication.levels:
-                maximum *= level.count or 1
+            if replication.trials is not None:
+                # All blocks of the design run, then there is one look.
+                counts = (level.count or 1 for level in replication.levels)
+                maximum = replication.trials * math.prod(counts)
             minimum = min(MINIMUM, maximum)
         if design == "sequence" and request.max_time is not None:
             message = "a sequence has a fixed number of trials"
@@ -404,15 +405,16 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
         if request.mode == "watch":
             message = "with --replicate there is one look, after all blocks"
             self.wrong("--mode", request.mode, message, "leave out --mode")
-        replicates = 1
-        for level in levels:
-            if level.count is None:
-                hint = f"write --replicate {level.kind}=10"
-                self.wrong("--replicate", word, f"{level.kind} has no number", hint)
-            replicates *= level.count or 1
+        seed = self.value("seed", 0)
+        if any(level.count is None for level in levels):
+            if request.is_null:
+                hint = f"write --replicate {levels[0].kind}=10"
+                self.wrong("--replicate", word, "a null comparison has given numbers", hint)
+            return Replication(tuple(levels), seed)
+        replicates = math.prod(level.count or 1 for level in levels)
         most = self.value("max_blocks")
         blocks = BLOCKS_IN_REPLICATE if most is None else max(most // replicates, 1)
-        return Replication(tuple(levels), self.value("seed", 0), blocks)
+        return Replication(tuple(levels), seed, blocks)
 
     def _blocks(self, design: str, first: int) -> tuple[int, int]:
         """Return the minimum and maximum number of blocks; `first` is the default minimum."""

@@ -17,10 +17,11 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.comparison import ComparisonDesign, ComparisonRule, Gate, GateOutcome, Verdict
-from benchwright.core.plan import ReplicatePath, StopDecision
+from benchwright.core.plan import ReplicatePath, RunMore, StopDecision
 from benchwright.core.text import list_text, plural, replicates_text
-from benchwright.decide.compare.evidence import ComparisonHistory, MetricEvidence
+from benchwright.decide.compare.evidence import ComparisonHistory, MetricEvidence, ratio_name
 from benchwright.decide.compare.intervals import log_ratio_interval, p_value, planned_size
+from benchwright.stats import special
 from benchwright.stats.dependence import MIN_VALUES_FOR_DEPENDENCE
 
 QuestionState = Literal["open", "settled", "answered"]
@@ -37,23 +38,39 @@ class NextBlock(msgspec.Struct, frozen=True):
 
 def decide_comparison(rule: ComparisonRule, history: ComparisonHistory) -> NextBlock | StopDecision:
     """Return what to do next, given the outcomes so far; depends on nothing else."""
-    stop = _decided_stop(rule, history)
+    order = block_order(rule, history.run)
+    replicate = None if rule.replication is None else _next_replicate(rule, history)
+    stop = _decided_stop(rule, history, replicate)
     if stop is not None:
         return stop
-    return NextBlock(block_order(rule, history.run), _next_replicate(rule, history) or ())
+    return NextBlock(order, replicate.path if isinstance(replicate, RunMore) else ())
 
 
-def _next_replicate(rule: ComparisonRule, history: ComparisonHistory) -> ReplicatePath | None:
-    """Return the replicate of the next block; None at the end of the design, or without one."""
-    if rule.replication is None:
-        return None
+def _next_replicate(rule: ComparisonRule, history: ComparisonHistory) -> RunMore | StopDecision:
+    """Return the replicate of the next block, or why the comparison stops."""
     # Few comparisons replicate anything.
-    from benchwright.decide.replicated import next_in_order
+    from benchwright.decide.replicated import RatioTarget, next_block
 
-    return next_in_order(rule.replication, history.outcomes)
+    assert rule.replication is not None
+    quantile = special.normal_quantile(1 - rule.level / 2)
+    least = math.log1p(rule.margin) * quantile / (quantile + special.normal_quantile(rule.power))
+    return next_block(
+        rule.replication,
+        history.outcomes,
+        RatioTarget(
+            tuple(map(ratio_name, judged_pairs(rule))),
+            least,
+            rule.confidence,
+            rule.maximum,
+            rule.max_time_ns,
+        ),
+    )
 
 
-def _decided_stop(rule: ComparisonRule, history: ComparisonHistory) -> StopDecision | None:
+def _decided_stop(
+    rule: ComparisonRule, history: ComparisonHistory, replicate: RunMore | StopDecision | None
+) -> StopDecision | None:
+    """Return why the comparison stops, or None. `replicate`: what its levels of replication want."""
     total = history.blocks + history.failed
     if not total:
         return None
@@ -67,9 +84,10 @@ def _decided_stop(rule: ComparisonRule, history: ComparisonHistory) -> StopDecis
         return StopDecision("missing", detail, answered=False)
     if rule.stored is None and not rule.paired:
         return _ended("count", rule, history)
-    if rule.replication is not None:
-        if _next_replicate(rule, history) is None:
-            return _ended("count", rule, history)
+    if isinstance(replicate, StopDecision):
+        reason = replicate.reason if replicate.reason in _REASONS else "max-blocks"
+        return _ended(reason, rule, history)
+    if replicate is not None:
         return _out_of_time(rule, history)
     if rule.exactly is not None:
         if total >= rule.exactly:
@@ -111,6 +129,7 @@ _REASONS = {
     "answered": "every question is answered",
     "planned": "the planned number",
     "count": "as requested",
+    "precise": "the interval is narrow enough",
     "max-blocks": "the maximum",
     "max-time": "the time is used up",
 }

@@ -150,6 +150,8 @@ class _PairEvidence:
         self.logs = ArmLogs()
         self.missing = self.unfit = self.absent = 0
         self.baseline_trials = self.candidate_trials = 0
+        self.last: float | None = None
+        """The log ratio of the last block; None if it has none."""
         self.ratios: list[float] = []
         self.paths: list[ReplicatePath] = []
 
@@ -157,6 +159,7 @@ class _PairEvidence:
         self, baseline: list[float | None], own: list[float | None], path: ReplicatePath
     ) -> None:
         """Add a block with the same number of trials of both arms."""
+        self.last = None
         values = self._all_there([*baseline, *own])
         if values is None:
             return
@@ -172,6 +175,7 @@ class _PairEvidence:
             self.candidate.add(value)
         ratio = sum(after) / len(after) - sum(before) / len(before)
         self.difference.add(ratio)
+        self.last = ratio
         if path:
             self.ratios.append(ratio)
             self.paths.append(path)
@@ -255,6 +259,8 @@ class ComparisonBuilder:
         self._rule = rule
         self._run = self._blocks = self._failed = self._duration_ns = 0
         self._outcomes: list[ReplicateOutcome] = []
+        self._is_failed = False
+        """Whether a trial of the last block failed."""
         self._pairs = {
             (metric.name, place): _PairEvidence(rule.paired, rule.minimum)
             for metric in rule.metrics
@@ -283,6 +289,7 @@ class ComparisonBuilder:
             self._outcomes.append(replicate)
             if replicate.counts:
                 self._add_block(block, replicate.path)
+                self._outcomes[-1] = msgspec.structs.replace(replicate, values=self._ratios())
             return
         if self._rule.stored is None and not self._rule.paired:
             self._add_sequence(block)
@@ -300,10 +307,19 @@ class ComparisonBuilder:
             tuple(self._outcomes),
         )
 
+    def _ratios(self) -> dict[str, float] | None:
+        """Return the log ratios of the block that was added last, by `ratio_name`; None if it failed."""
+        if self._is_failed:
+            return None
+        return {
+            ratio_name(pair): one.last for pair, one in self._pairs.items() if one.last is not None
+        }
+
     def _add_block(
         self, block: Sequence[Sequence[MetricValues | None]], path: ReplicatePath = ()
     ) -> None:
-        if any(values is None for arm in block for values in arm):
+        self._is_failed = any(values is None for arm in block for values in arm)
+        if self._is_failed:
             self._failed += 1
             return
         self._blocks += 1
@@ -324,6 +340,11 @@ class ComparisonBuilder:
                 pair.add_baseline(values.get(name))
             for values in good[place]:
                 pair.add_candidate(values.get(name))
+
+
+def ratio_name(pair: tuple[str, int]) -> str:
+    """Return the name of the log ratio of a metric and a candidate in outcomes of blocks."""
+    return f"{pair[0]}/{pair[1]}"
 
 
 def _metric_of(trials: Sequence[MetricValues | None], name: str) -> list[float | None]:
