@@ -52,36 +52,19 @@ def next_in_order(
     return path if done < replication.trials else _following(replication, path)
 
 
-class RatioTarget(msgspec.Struct, frozen=True):
-    """How precisely a comparison wants log ratios of blocks where numbers are chosen."""
-
-    names: tuple[str, ...]
-    half_width: float
-    confidence: float
-    maximum: int
-    """Blocks that count."""
-    max_time_ns: int | None
-
-
 _FAR = 1000.0
 """Added to log ratios, so that a half width as a share of the mean is one of the log ratio."""
 
 
 def next_block(
-    replication: Replication, outcomes: Sequence[ReplicateOutcome], target: RatioTarget
+    replication: Replication, outcomes: Sequence[ReplicateOutcome], precise: UntilPrecise
 ) -> RunMore | StopDecision:
     """Return the replicate of a comparison's next block, or why it stops: `count` at the end of given
-    numbers, else as a test with a precision."""
+    numbers, else as a test with a precision. Its target is a half width of the log ratios that
+    outcomes have by the names of its metrics, its minimum a number of blocks."""
     if expected_trials(replication) is not None:
         path = next_in_order(replication, outcomes)
         return StopDecision("count", "") if path is None else RunMore(1, path)
-    precise = UntilPrecise(
-        target.half_width / _FAR,
-        target.names,
-        maximum=target.maximum,
-        max_time_ns=target.max_time_ns,
-        confidence=target.confidence,
-    )
     shifted = [
         one
         if one.values is None
@@ -92,8 +75,10 @@ def next_block(
     ]
     counted = [one for one in shifted if one.counts]
     failed = sum(one.values is None for one in counted)
-    history = History(len(counted) - failed, failed, outcomes=tuple(shifted))
-    return next_path(Replicated(replication, target.names, precise), history)
+    good = len(counted) - failed
+    target = precise.target / _FAR if good >= precise.minimum else 0.0
+    rule = Replicated(replication, precise.metrics, msgspec.structs.replace(precise, target=target))
+    return next_path(rule, History(good, failed, outcomes=tuple(shifted)))
 
 
 def _following(replication: Replication, path: ReplicatePath) -> ReplicatePath | None:

@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from benchwright.core.comparison import ComparisonDesign, ComparisonRule, Gate, GateOutcome, Verdict
-from benchwright.core.plan import ReplicatePath, RunMore, StopDecision
+from benchwright.core.plan import ReplicatePath, RunMore, StopDecision, UntilPrecise
 from benchwright.core.text import list_text, plural, replicates_text
 from benchwright.decide.compare.evidence import ComparisonHistory, MetricEvidence, ratio_name
 from benchwright.decide.compare.intervals import log_ratio_interval, p_value, planned_size
@@ -49,7 +49,7 @@ def decide_comparison(rule: ComparisonRule, history: ComparisonHistory) -> NextB
 def _next_replicate(rule: ComparisonRule, history: ComparisonHistory) -> RunMore | StopDecision:
     """Return the replicate of the next block, or why the comparison stops."""
     # Few comparisons replicate anything.
-    from benchwright.decide.replicated import RatioTarget, next_block
+    from benchwright.decide.replicated import next_block
 
     assert rule.replication is not None
     quantile = special.normal_quantile(1 - rule.level / 2)
@@ -57,12 +57,13 @@ def _next_replicate(rule: ComparisonRule, history: ComparisonHistory) -> RunMore
     return next_block(
         rule.replication,
         history.outcomes,
-        RatioTarget(
-            tuple(map(ratio_name, judged_pairs(rule))),
+        UntilPrecise(
             least,
-            rule.confidence,
-            rule.maximum,
-            rule.max_time_ns,
+            tuple(map(ratio_name, judged_pairs(rule))),
+            minimum=rule.blocks_for_sameness,
+            maximum=rule.maximum,
+            max_time_ns=rule.max_time_ns,
+            confidence=rule.confidence,
         ),
     )
 
