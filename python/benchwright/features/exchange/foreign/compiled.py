@@ -29,8 +29,8 @@ from benchwright.features.exchange.foreign.json_file import (
     Node,
     Problems,
     is_object,
+    json_lines,
     load_json,
-    parse_json,
 )
 from benchwright.features.exchange.foreign.python_tools import blocks_of, moment_ns
 from benchwright.features.exchange.foreign.units import (
@@ -43,7 +43,6 @@ from benchwright.features.exchange.foreign.units import (
     stated_machine,
 )
 from benchwright.findings.result import FileOrigin, TestResult
-from benchwright.study.parsers.api import content_lines
 from benchwright.study.parsers.units import BaseUnit, base_unit, scaled, spec_of
 
 # -- Java: JMH ---------------------------------------------------------------------------
@@ -571,14 +570,7 @@ def _criterion_stated(
 def _criterion_lines(path: Path, problems: Problems) -> list[TestResult]:
     """Return the tests of cargo-criterion's lines, of which other kinds are skipped."""
     tests = []
-    for number, line in enumerate(content_lines(path), 1):
-        if not line.startswith("{"):
-            continue
-        try:
-            node = Node(parse_json(line), problems, f"line {number}")
-        except DamagedJson as error:
-            problems.add(f"line {number}", f"is damaged: {error.in_line}")
-            continue
+    for node in json_lines(path, problems, "{"):
         if node["reason"].text() == "benchmark-complete":
             tests.append(_criterion_event(node))
     return tests

@@ -339,6 +339,18 @@ class Node:
         return not self.absent
 
 
+def json_lines(path: Path, problems: Problems, begin: str = "") -> Iterator[Node]:
+    """Yield the document of each line that begins with a text and is not empty; a damaged one is a
+    mistake."""
+    for number, line in enumerate(content_lines(path), 1):
+        if not line.startswith(begin) or not line.strip():
+            continue
+        try:
+            yield Node(parse_json(line), problems, f"line {number}")
+        except DamagedJson as error:
+            problems.add(f"line {number}", f"is damaged: {error.in_line}")
+
+
 def _shown(value: Any) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 40 else f"{text[:37]}..."

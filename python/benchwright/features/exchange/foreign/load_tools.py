@@ -24,13 +24,13 @@ from benchwright.features.exchange.foreign.json_file import (
     Node,
     Problems,
     is_object,
+    json_lines,
     load_json,
     parse_documents,
-    parse_json,
 )
 from benchwright.features.exchange.foreign.python_tools import epoch_ns, moment_ns
 from benchwright.findings.result import FileOrigin, TestResult
-from benchwright.study.parsers.api import content_lines, read_mixed_text
+from benchwright.study.parsers.api import read_mixed_text
 from benchwright.study.parsers.units import scaled, spec_of
 
 
@@ -482,14 +482,7 @@ class _K6PointsParser:
         kinds: dict[str, tuple[str, str]] = {}
         points: dict[str, list[float]] = {}
         started: int | None = None
-        for number, line in enumerate(content_lines(path), 1):
-            if not line.strip():
-                continue
-            try:
-                node = Node(parse_json(line), problems, f"line {number}")
-            except DamagedJson as error:
-                problems.add(f"line {number}", f"is damaged: {error.in_line}")
-                continue
+        for node in json_lines(path, problems):
             name, data = node["metric"].text(), node["data"]
             if node["type"].text() == "Metric":
                 kinds[name] = (data["type"].text(), data["contains"].text())

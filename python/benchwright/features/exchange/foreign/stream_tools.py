@@ -30,6 +30,7 @@ from benchwright.features.exchange.foreign.json_file import (
     Node,
     Problems,
     is_object,
+    json_lines,
     load_json,
     parse_json,
 )
@@ -37,7 +38,7 @@ from benchwright.features.exchange.foreign.load_tools import RunValues
 from benchwright.features.exchange.foreign.python_tools import epoch_ns, moment_ns
 from benchwright.features.exchange.foreign.units import stated
 from benchwright.findings.result import FileOrigin, TestResult
-from benchwright.study.parsers.api import content_lines, read_mixed_text
+from benchwright.study.parsers.api import read_mixed_text
 from benchwright.study.parsers.units import BaseUnit, base_unit, scaled, spec_of
 
 _SAME = 1e-6
@@ -412,7 +413,7 @@ class _AiperfRecords:
         """Return the run as one test whose trials are its requests. Raises InputError with all
         mistakes."""
         problems = Problems(path, self.name, _AIPERF_HINT)
-        records = list(self._records(path, problems))
+        records = list(json_lines(path, problems))
         profiled = [
             node for node in records if node["metadata"]["benchmark_phase"].text() != "warmup"
         ]
@@ -446,16 +447,6 @@ class _AiperfRecords:
         )
         test = _test(path.name, run, requests, specs, origin=origin)
         return problems.results([test] if profiled else [])
-
-    @staticmethod
-    def _records(path: Path, problems: Problems) -> Iterable[Node]:
-        for number, line in enumerate(content_lines(path), 1):
-            if not line.strip():
-                continue
-            try:
-                yield Node(parse_json(line), problems, f"line {number}")
-            except DamagedJson as error:
-                problems.add(f"line {number}", f"is damaged: {error.in_line}")
 
 
 AIPERF_RECORDS = _AiperfRecords()
