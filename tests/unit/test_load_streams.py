@@ -40,7 +40,12 @@ from benchwright.features.load.plan import (
 )
 from benchwright.features.load.report import LoadReport
 from benchwright.features.load.streams import missing_streams, stream_times
-from benchwright.features.load.types import EngineResult, LoopModel, TimeDistribution
+from benchwright.features.load.types import (
+    EngineResult,
+    IntervalResult,
+    LoopModel,
+    TimeDistribution,
+)
 from benchwright.features.load.view import load_text
 from benchwright.features.load.workload_toml import read_workload
 from benchwright.features.search.engine_generator import request_of
@@ -401,6 +406,43 @@ def test_intervals_have_values_of_the_first_event_and_of_good_streams() -> None:
     assert value is not None
     assert value == pytest.approx(10 * len(intervals), rel=0.01)
     assert load_value(running.counts(1.0), good) == pytest.approx(0.8)
+
+
+def test_what_another_target_lost_is_no_stream() -> None:
+    first, good = parse_criterion("p95 first < 100ms"), parse_criterion("95% good")
+    more: dict[str, Any] = {"good": 1000, "never": 200, "others": 800}
+    older = streamed({50 * MS: 1000}, **more)
+    assert load_value(counts_of(older, 5.0, 1.0), first) == math.inf
+    assert outcome("p95 first < 100ms", older) is UNDECIDED
+    lost = {"dropped": 0, "skipped": 0, "waiting": 0, "unfinished": 0}
+    result = streamed({50 * MS: 1000}, **more, lost=lost)
+    tally = counts_of(result, 5.0, 1.0)
+    assert load_value(tally, first) == pytest.approx(50, rel=0.01)
+    assert load_value(tally, good) == 1.0
+    assert outcome("p95 first < 100ms", result) is HELD
+    own = streamed({50 * MS: 1000}, **more, lost=lost | {"unfinished": 150, "dropped": 50})
+    tally = counts_of(own, 5.0, 1.0)
+    assert load_value(tally, first) == math.inf
+    assert load_value(tally, good) == pytest.approx(1000 / 1200)
+    assert outcome("p95 first < 100ms", own) is MISSED
+
+
+def test_operations_of_another_target_are_no_streams_of_a_running_load() -> None:
+    first, good = parse_criterion("p95 first < 100ms"), parse_criterion("95% good")
+    running = RunningLoad([first, good])
+    hdr = histogram({50 * MS: 90})
+    interval = IntervalResult(
+        *(0, 10**9, 200, 200, 190, 60, 10, 900, 0), streams=92, good=90, first_hdr=hdr
+    )
+    assert interval.streams is not None
+    running.add(interval)
+    tally = running.counts(1.0)
+    assert load_value(tally, good) == 90 / 92
+    assert load_value(tally, first) == pytest.approx(50, rel=0.01)
+    # All are streams: of those in flight the oldest have waited for longer than the limit.
+    alone = RunningLoad([first, good])
+    alone.add(msgspec.structs.replace(interval, completed=92, dropped=0, errors=2))
+    assert load_value(alone.counts(1.0), first) == math.inf
 
 
 # -- what is shown ----------------------------------------------------------------------------

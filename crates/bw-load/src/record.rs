@@ -19,7 +19,7 @@ use crate::target::{SeenStream, Target};
 use bw_model::{DROPPED, Kind, Nanos, Row};
 use bw_record::interval::Interval;
 use bw_record::recorder::{OperationOutcome, Recorder, narrow};
-use bw_record::streams::{StreamEnd, StreamLimit, StreamRecord, is_good};
+use bw_record::streams::{LostStreams, StreamEnd, StreamLimit, StreamRecord, is_good};
 use bw_schedule::filaments::{SequenceEnd, SequenceOutcome};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -194,6 +194,8 @@ pub struct WorkerRecord {
 struct JudgedStreams {
     record: StreamRecord,
     limits: Vec<StreamLimit>,
+    /// Of each target whether it has streams.
+    targets: Vec<bool>,
 }
 
 /// A worker's ends of its channels to the reporter.
@@ -244,15 +246,23 @@ impl WorkerRecord {
         }
     }
 
-    /// Records streams too, with these limits of good ones; None: no target has streams.
+    /// Records streams too, with these limits of good ones; None: no target has streams. `targets`: of each whether it has.
     #[must_use]
-    pub(crate) fn with_streams(mut self, limits: Option<Vec<StreamLimit>>) -> Self {
+    pub(crate) fn with_streams(
+        mut self,
+        limits: Option<Vec<StreamLimit>>,
+        targets: Vec<bool>,
+    ) -> Self {
         let Some(limits) = limits else { return self };
         let judged = !limits.is_empty();
         *self.interval = Interval::new(0).with_streams(Some(judged));
         let mut record = StreamRecord::new(judged);
         record.touch();
-        self.streams = Some(Box::new(JudgedStreams { record, limits }));
+        self.streams = Some(Box::new(JudgedStreams {
+            record,
+            limits,
+            targets,
+        }));
         self
     }
 
@@ -350,12 +360,21 @@ impl WorkerRecord {
     pub fn dropped(&mut self, planned: &Planned) {
         self.interval.dropped += 1;
         self.counts.dropped += u64::from(self.measured(planned));
+        if let Some(lost) = self.lost_stream(planned) {
+            lost.dropped += 1;
+        }
+        if self.has_streams_of(planned) {
+            self.interval.drop_stream();
+        }
         self.note_never_issued(planned);
     }
 
     /// Counts an operation that is skipped by the late policy.
     pub fn skipped(&mut self, planned: &Planned) {
         self.counts.skipped += u64::from(self.measured(planned));
+        if let Some(lost) = self.lost_stream(planned) {
+            lost.skipped += 1;
+        }
         self.note_never_issued(planned);
     }
 
@@ -460,6 +479,20 @@ impl WorkerRecord {
         }
     }
 
+    /// Returns whether an operation would be a stream.
+    fn has_streams_of(&self, planned: &Planned) -> bool {
+        let target = usize::from(self.target(planned.stream));
+        let streams = self.streams.as_ref();
+        streams.is_some_and(|streams| streams.targets[target])
+    }
+
+    /// Returns the counts of streams that never ended, if an operation of the measured part would have been one.
+    fn lost_stream(&mut self, planned: &Planned) -> Option<&mut LostStreams> {
+        let is_one = self.measured(planned) && self.has_streams_of(planned);
+        let streams = self.streams.as_mut().filter(|_| is_one)?;
+        Some(&mut streams.record.lost)
+    }
+
     /// Takes from the target what it has counted of reads, at the end.
     pub(crate) fn take_reads(&mut self, target: &impl Target) {
         if let Some(streams) = &mut self.streams {
@@ -518,6 +551,9 @@ impl WorkerRecord {
             let operation = &flight.planned.operation;
             if self.measured(&flight.planned) {
                 self.counts.unfinished += 1;
+                if let Some(lost) = self.lost_stream(&flight.planned) {
+                    lost.unfinished += 1;
+                }
                 let held = flight.held_since.is_some();
                 self.recorder
                     .record_unfinished(operation, flight.issued, held);
@@ -536,6 +572,9 @@ impl WorkerRecord {
         while let Some(planned) = next() {
             let measured = self.measured(&planned);
             self.counts.waiting += u64::from(measured);
+            if let Some(lost) = self.lost_stream(&planned) {
+                lost.waiting += 1;
+            }
             self.flow.waiting_at_start += u64::from(!measured);
             self.flow.waiting_at_end += 1;
             self.note_never_issued(&planned);
@@ -749,6 +788,40 @@ mod tests {
     }
 
     #[test]
+    fn streams_that_never_ended_are_those_of_targets_with_streams() {
+        let (sender, _stream) = exchange(8, Vec::new());
+        let routes = Routes::new(&[0..1, 1..2], &[0, 1]);
+        let mut record = WorkerRecord::new(0, Nanos(10), sender, None)
+            .with_streams(Some(Vec::new()), vec![false, true])
+            .with_routes(Some(routes));
+        for (at, stream) in [(5, 1), (20, 0), (20, 1)] {
+            let planned = Planned {
+                operation: operation(Nanos(at)),
+                filament: stream,
+                stream,
+            };
+            let flight = InFlight {
+                planned,
+                issued: Nanos(at),
+                held_since: None,
+            };
+            record.dropped(&planned);
+            record.skipped(&planned);
+            record.unfinished(Nanos(30), std::iter::once(&flight));
+            let mut waiting = Some(planned);
+            record.waiting(|| waiting.take());
+        }
+        assert_eq!(record.counts.unfinished, 2);
+        let of_streams = LostStreams {
+            dropped: 1,
+            skipped: 1,
+            waiting: 1,
+            unfinished: 1,
+        };
+        assert_eq!(record.streams().unwrap().lost, of_streams);
+    }
+
+    #[test]
     fn recording_has_no_page_faults() {
         let (intervals, _stream) = exchange(8, Vec::new());
         let (rows, _blocks) = exchange(8, Vec::new());
@@ -758,7 +831,7 @@ mod tests {
             limit_ns: Nanos(1),
         };
         let mut record = WorkerRecord::new(0, Nanos::ZERO, intervals, Some(rows))
-            .with_streams(Some(vec![limit]))
+            .with_streams(Some(vec![limit]), vec![true])
             .expecting([Kind::Exchange], 0)
             .with_labels(labels);
         let before = faults();

@@ -247,21 +247,28 @@ impl LoadRequest {
         self.duration_ns.map_or(Nanos::NEVER, end)
     }
 
-    /// Returns the limits of good streams; None: no target has streams.
+    /// Returns of each target whether it has streams.
     #[must_use]
-    pub(crate) fn stream_limits(&self) -> Option<Vec<StreamLimit>> {
+    pub(crate) fn streamed_targets(&self) -> Vec<bool> {
         let has_streams = |target: &TargetSpec| match target {
             TargetSpec::Http(spec) => spec.events.is_some(),
             TargetSpec::WebSocket(spec) => spec.events.is_some(),
             _ => false,
         };
-        let any = match &self.target {
+        match &self.target {
             TargetSpec::Several(several) => several
                 .targets
                 .iter()
-                .any(|named| has_streams(&named.target)),
-            target => has_streams(target),
-        };
+                .map(|named| has_streams(&named.target))
+                .collect(),
+            target => vec![has_streams(target)],
+        }
+    }
+
+    /// Returns the limits of good streams; None: no target has streams.
+    #[must_use]
+    pub(crate) fn stream_limits(&self) -> Option<Vec<StreamLimit>> {
+        let any = self.streamed_targets().contains(&true);
         let good = || self.streams.clone().unwrap_or_default().good;
         any.then(good)
     }

@@ -188,7 +188,7 @@ impl RunContext {
         let RecordChannels { intervals, rows } = channels;
         // There are at most 1024 workers.
         WorkerRecord::new(worker as u16, request.warm_up_ns, intervals, rows)
-            .with_streams(limits)
+            .with_streams(limits, request.streamed_targets())
             .expecting(request.workload.kinds(), request.workload.chains())
             .with_routes(self.routes.clone())
             .with_labels(self.labels.clone())

@@ -39,6 +39,8 @@ pub struct Interval {
 struct IntervalStreams {
     /// Whether streams are judged.
     judged: bool,
+    /// That ended or were dropped.
+    ended: u64,
     tokens: u64,
     good: u64,
     first: Histogram,
@@ -48,6 +50,7 @@ impl IntervalStreams {
     fn new(judged: bool) -> Box<Self> {
         Box::new(Self {
             judged,
+            ended: 0,
             tokens: 0,
             good: 0,
             first: Histogram::coarse(),
@@ -115,10 +118,18 @@ impl Interval {
     #[inline]
     pub fn complete_stream(&mut self, first_ns: Option<u64>, tokens: u32, good: Option<bool>) {
         let streams = (self.streams).get_or_insert_with(|| IntervalStreams::new(good.is_some()));
+        streams.ended += 1;
         streams.tokens += u64::from(tokens);
         streams.good += u64::from(good == Some(true));
         if let Some(first_ns) = first_ns {
             streams.first.record(first_ns);
+        }
+    }
+
+    /// Counts a stream that is dropped in it.
+    pub fn drop_stream(&mut self) {
+        if let Some(streams) = &mut self.streams {
+            streams.ended += 1;
         }
     }
 
@@ -129,7 +140,7 @@ impl Interval {
         (self.index, self.intended, self.issued, self.completed) = (index, 0, 0, 0);
         (self.errors, self.dropped, self.in_flight, self.waiting) = (0, 0, 0, 0);
         if let Some(streams) = &mut self.streams {
-            (streams.tokens, streams.good) = (0, 0);
+            (streams.ended, streams.tokens, streams.good) = (0, 0, 0);
             streams.first.clear();
         }
     }
@@ -150,6 +161,7 @@ impl Interval {
             let judged = theirs.judged;
             let mine = (self.streams).get_or_insert_with(|| IntervalStreams::new(judged));
             mine.judged |= judged;
+            mine.ended += theirs.ended;
             mine.tokens += theirs.tokens;
             mine.good += theirs.good;
             mine.first.merge(&theirs.first);
@@ -161,7 +173,10 @@ impl Interval {
     pub fn summary(&self, start: Nanos, length: Nanos) -> IntervalSummary {
         let missing = self.errors + self.dropped;
         let streams = self.streams.as_deref();
-        let first = |share| streams?.first.quantile_among(share, missing);
+        let first = |share| {
+            let IntervalStreams { ended, first, .. } = streams?;
+            first.quantile_among(share, ended - first.count())
+        };
         IntervalSummary {
             start_ns: start.0,
             length_ns: length.0,
@@ -180,6 +195,7 @@ impl Interval {
             response_hdr: None,
             first_ns_p50: first(0.5),
             first_ns_p99: first(0.99),
+            streams: streams.map(|one| one.ended),
             tokens: streams.map(|one| one.tokens),
             good: streams.filter(|one| one.judged).map(|one| one.good),
             first_hdr: None,
@@ -254,12 +270,14 @@ mod tests {
         streams.complete_stream(Some(5), 3, Some(true));
         streams.complete_stream(Some(9), 0, Some(false));
         streams.complete_stream(None, 0, Some(false));
+        streams.drop_stream();
         streams.merge(&plain);
         let mut both = plain;
         both.merge(&streams);
         let summary = both.summary(Nanos(0), Nanos(100));
         assert_eq!((summary.tokens, summary.good), (Some(3), Some(1)));
-        // Three streams, of which the failed one is slower than all.
+        // Four streams, of which the failed one and the dropped one are slower than all.
+        assert_eq!(summary.streams, Some(4));
         assert_eq!(
             (summary.first_ns_p50, summary.first_ns_p99),
             (Some(9), None)

@@ -174,6 +174,8 @@ impl StreamTimes {
 #[derive(Clone, Debug, Default)]
 pub struct StreamRecord {
     counts: StreamCounts,
+    /// Streams that never ended.
+    pub lost: LostStreams,
     /// Tokens that arrived in the measured part, whatever the intended start of their stream.
     in_time_tokens: f64,
     times: StreamTimes,
@@ -183,6 +185,28 @@ pub struct StreamRecord {
     pub read_lateness: Histogram,
     /// Those with the earliest intended starts, the latest of them on top.
     timeline: BinaryHeap<TimelineRow>,
+}
+
+/// Intended streams that did not end, or not even begin: see the counts of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostStreams {
+    /// There was no room in flight.
+    pub dropped: u64,
+    /// Too late, by the policy for late operations.
+    pub skipped: u64,
+    /// Due and never issued.
+    pub waiting: u64,
+    /// In flight when the run was over.
+    pub unfinished: u64,
+}
+
+impl LostStreams {
+    fn merge(&mut self, other: &Self) {
+        self.dropped += other.dropped;
+        self.skipped += other.skipped;
+        self.waiting += other.waiting;
+        self.unfinished += other.unfinished;
+    }
 }
 
 /// The counts of `streams` in the protocol: all but the first four are of streams that succeeded.
@@ -358,6 +382,7 @@ impl StreamRecord {
     /// Adds the record of another worker.
     pub fn merge(&mut self, mut other: Self) {
         self.counts.merge(&other.counts);
+        self.lost.merge(&other.lost);
         self.in_time_tokens += other.in_time_tokens;
         let theirs = other.times.all_mut();
         for (mine, theirs) in self.times.all_mut().into_iter().zip(theirs) {
@@ -375,6 +400,7 @@ impl StreamRecord {
         let times = &self.times;
         StreamSummary {
             counts: self.counts,
+            lost: self.lost,
             first_ns: (&times.first).into(),
             first_service_ns: (&times.first_service).into(),
             first_visible_ns: (&times.first_visible).into(),
@@ -403,6 +429,7 @@ fn earliest(rows: impl Iterator<Item = TimelineRow>) -> Vec<TimelineRow> {
 pub struct StreamSummary {
     #[serde(flatten)]
     counts: StreamCounts,
+    lost: LostStreams,
     first_ns: HistogramSummary,
     first_service_ns: HistogramSummary,
     first_visible_ns: HistogramSummary,
@@ -424,12 +451,15 @@ impl StreamSummary {
     pub fn merged(parts: &[Self]) -> Result<Self, String> {
         let mut counts = StreamCounts::default();
         parts.iter().for_each(|part| counts.merge(&part.counts));
+        let mut lost = LostStreams::default();
+        parts.iter().for_each(|part| lost.merge(&part.lost));
         let times = |which: fn(&Self) -> &HistogramSummary| {
             HistogramSummary::merged(parts.iter().map(which))
         };
         let rates = parts.iter().filter_map(|part| part.tokens_per_s);
         Ok(Self {
             counts,
+            lost,
             first_ns: times(|part| &part.first_ns)?,
             first_service_ns: times(|part| &part.first_service_ns)?,
             first_visible_ns: times(|part| &part.first_visible_ns)?,

@@ -247,11 +247,13 @@ pub struct IntervalSummary {
     /// On request: the buckets of the response times, HdrHistogram V2, deflated, base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_hdr: Option<String>,
-    /// Median time from the intended start to the first content event of the streams that ended in it; failed and
-    /// dropped operations count as slower. None: no stream, or it lies among the latter.
+    /// Streams that ended in it or were dropped; None: no target has streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u64>,
+    /// Median time from the intended start to the first content event of these; those without one count as slower. None: no stream, or it lies among the latter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_ns_p50: Option<u64>,
-    /// 99th percentile of the same operations.
+    /// 99th percentile of the same streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_ns_p99: Option<u64>,
     /// Tokens of the streams that ended in it; None: no target has streams.
@@ -291,9 +293,11 @@ impl IntervalSummary {
         }
         let of_streams = |of: fn(&Self) -> Option<u64>| {
             let known: Vec<u64> = each().filter_map(of).collect();
-            (!known.is_empty()).then(|| known.iter().sum())
+            (!known.is_empty()).then(|| known.iter().sum::<u64>())
         };
         let tokens = of_streams(|part| part.tokens);
+        let streams = of_streams(|part| part.streams);
+        let without_first = streams.unwrap_or_default().saturating_sub(first.count());
         let (mut total, mut answered) = (0.0, 0);
         for part in each() {
             let count = part.completed - part.errors;
@@ -320,8 +324,9 @@ impl IntervalSummary {
             response_ns_max: greatest,
             issue_error_ns_p99: each().filter_map(|part| part.issue_error_ns_p99).max(),
             response_hdr: Some(response.hdr()),
-            first_ns_p50: first.quantile_among(0.5, missing),
-            first_ns_p99: first.quantile_among(0.99, missing),
+            streams,
+            first_ns_p50: first.quantile_among(0.5, without_first),
+            first_ns_p99: first.quantile_among(0.99, without_first),
             tokens,
             good: of_streams(|part| part.good),
             first_hdr: tokens.map(|_| first.hdr()),

@@ -29,11 +29,22 @@ from benchwright.features.load.types import (
     STREAM_TIMES,
     EngineResult,
     IntervalResult,
+    LoadCounts,
+    LostStreams,
     TimeDistribution,
     response_rank,
 )
 
 MEAN = "response_ms_mean"
+
+
+class StreamsInFlight(msgspec.Struct, frozen=True):
+    """Counts of streams without a response, in place of those of all operations."""
+
+    rate: float
+    """Arrivals of streams [1/s]."""
+    open: int
+    lost: int
 
 
 class StreamCounts(msgspec.Struct, frozen=True):
@@ -44,6 +55,8 @@ class StreamCounts(msgspec.Struct, frozen=True):
     histogram: Histogram
     """Of the others [ns]."""
     mean_ms: float | None = None
+    own: StreamsInFlight | None = None
+    """None: those of all operations are theirs."""
 
 
 class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +120,8 @@ def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
 
 def _counts_of_time(tally: OperationCounts, streams: StreamCounts) -> OperationCounts:
     """Return the counts of operations with a time of their streams in place of the response."""
+    if (own := streams.own) is not None:
+        tally = msgspec.structs.replace(tally, rate=own.rate, open=own.open, lost=own.lost)
     return msgspec.structs.replace(
         tally,
         answered=streams.histogram.total,
@@ -119,7 +134,9 @@ def _counts_of_time(tally: OperationCounts, streams: StreamCounts) -> OperationC
 def _good_share(tally: OperationCounts) -> float | None:
     if tally.good is None:
         return None
-    whole = tally.good.whole + tally.lost
+    first = tally.streams.get("first")
+    own = None if first is None else first.own
+    whole = tally.good.whole + (tally.lost if own is None else own.lost)
     return tally.good.some / whole if whole else None
 
 
@@ -205,13 +222,38 @@ def counts_of(result: EngineResult, lasted_s: float, patience_s: float) -> Opera
         open_for_s=open_for_s,
         mean_ms=None if response.mean is None else response.mean / 1e6,
         histogram=whole_histogram(response),
-        streams=_stream_counts(result, counts.dropped + counts.skipped),
-        good=_good_counts(result, counts.dropped + counts.skipped),
+        streams=_stream_counts(result, _not_started(result), _in_flight(result, rate, late)),
+        good=_good_counts(result, _not_started(result)),
+    )
+
+
+def _not_started(result: EngineResult, *, skipped: bool = True) -> int:
+    """Return how many streams were dropped or, if they count, skipped."""
+    of: LoadCounts | LostStreams = result.counts
+    if result.streams is not None and result.streams.lost is not None:
+        of = result.streams.lost
+    return of.dropped + (of.skipped if skipped else 0)
+
+
+def _in_flight(result: EngineResult, rate: float, late: int) -> StreamsInFlight | None:
+    """Return the counts of streams that did not end, of a load with this rate of operations, of which
+    `late` waited for too long; None: an older engine does not count them."""
+    if result.streams is None or result.streams.lost is None:
+        return None
+    lost, all_waiting = result.streams.lost, result.counts.waiting
+    intended = result.streams.operations + lost.dropped + lost.skipped
+    intended += lost.waiting + lost.unfinished
+    # Those that waited longest are of all targets alike.
+    own_late = min(lost.waiting, math.ceil(late * lost.waiting / all_waiting)) if late else 0
+    return StreamsInFlight(
+        rate=rate * max(intended, 1) / max(result.counts.intended, 1),
+        open=lost.waiting - own_late,
+        lost=lost.unfinished + own_late,
     )
 
 
 def _stream_counts(
-    result: EngineResult, not_started: int, *, of_target: bool = False
+    result: EngineResult, not_started: int, own: StreamsInFlight | None, *, of_target: bool = False
 ) -> dict[str, StreamCounts]:
     """Return the counts of each time of streams; `of_target`: without the generator's lateness,
     which is known where no operation waited for a free place."""
@@ -224,7 +266,7 @@ def _stream_counts(
         times = streams.first_service_ns if served else streams.times(name)
         mean_ms = None if times.mean is None else times.mean / 1e6
         failed = failed_streams(streams, name) + not_started
-        found[name] = StreamCounts(failed, whole_histogram(times), mean_ms)
+        found[name] = StreamCounts(failed, whole_histogram(times), mean_ms, own)
     return found
 
 
@@ -246,8 +288,13 @@ def target_counts(tally: OperationCounts, result: EngineResult) -> OperationCoun
         failed=tally.failed - result.counts.skipped,
         mean_ms=None if times.mean is None else times.mean / 1e6,
         histogram=whole_histogram(times),
-        streams=_stream_counts(result, result.counts.dropped, of_target=True),
-        good=_good_counts(result, result.counts.dropped),
+        streams=_stream_counts(
+            result,
+            _not_started(result, skipped=False),
+            tally.streams["first"].own if tally.streams else None,
+            of_target=True,
+        ),
+        good=_good_counts(result, _not_started(result, skipped=False)),
     )
 
 
@@ -307,6 +354,8 @@ class RunningLoad:
             rate=0.0, lasted_s=0.0, intended=0, answered=0, histogram=merged([])
         )
         self._length_ns = 0
+        self._others = 0
+        """Operations that ended, or were dropped, and are no streams."""
 
     def add(self, interval: IntervalResult) -> None:
         """Add the newest interval."""
@@ -314,6 +363,10 @@ class RunningLoad:
         answered = before.answered + tally.answered
         total_ms = sum((one.mean_ms or 0.0) * one.answered for one in (before, tally))
         self._length_ns += interval.length_ns
+        if interval.streams is not None:
+            self._others += interval.completed + interval.dropped - interval.streams
+        # Which of those in flight are streams is unknown then: none of them counts yet.
+        own = StreamsInFlight(rate=1.0, open=0, lost=0) if self._others else None
         self._counts = OperationCounts(
             rate=(before.intended + tally.intended) / (self._length_ns / 1e9)
             if self._length_ns
@@ -325,7 +378,7 @@ class RunningLoad:
             open=interval.in_flight + interval.waiting,
             mean_ms=total_ms / answered if answered else None,
             histogram=merged([before.histogram, tally.histogram]),
-            streams=_streams_together(before.streams, tally.streams),
+            streams=_streams_together((before.streams, tally.streams), own),
             good=_together(before.good, tally.good),
         )
 
@@ -338,13 +391,15 @@ class RunningLoad:
         return self._series.series()
 
 
-def _streams_together(*each: Mapping[str, StreamCounts]) -> dict[str, StreamCounts]:
-    """Return the counts of several parts of a load together."""
+def _streams_together(
+    each: Sequence[Mapping[str, StreamCounts]], own: StreamsInFlight | None
+) -> dict[str, StreamCounts]:
+    """Return the counts of several parts of a load together; `own`: of those in flight."""
     found = {}
     for name in dict.fromkeys(name for streams in each for name in streams):
         parts = [streams[name] for streams in each if name in streams]
         failed = sum(part.failed for part in parts)
-        found[name] = _stream_counts_of(failed, merged([part.histogram for part in parts]))
+        found[name] = _stream_counts_of(failed, merged([part.histogram for part in parts]), own)
     return found
 
 
@@ -381,7 +436,7 @@ def _counts_of_interval(interval_result: IntervalResult) -> OperationCounts:
         streams=_streams_of_interval(interval_result),
         good=None
         if interval_result.good is None
-        else Share(interval_result.good, interval_result.completed),
+        else Share(interval_result.good, _streams_in(interval_result)),
     )
 
 
@@ -390,16 +445,26 @@ def _streams_of_interval(interval: IntervalResult) -> dict[str, StreamCounts]:
     if interval.first_hdr is None:
         return {}
     histogram = decode_histogram(interval.first_hdr)
-    return {"first": _stream_counts_of(interval.errors + interval.dropped, histogram)}
+    failed = interval.errors + interval.dropped
+    if interval.streams is not None:
+        failed = interval.streams - histogram.total
+    return {"first": _stream_counts_of(failed, histogram)}
 
 
-def _stream_counts_of(failed: int, histogram: Histogram) -> StreamCounts:
+def _streams_in(interval: IntervalResult) -> int:
+    """Return how many streams ended in an interval, or were dropped."""
+    return interval.completed if interval.streams is None else interval.streams
+
+
+def _stream_counts_of(
+    failed: int, histogram: Histogram, own: StreamsInFlight | None = None
+) -> StreamCounts:
     """Return counts with the mean of a histogram, known to half a bucket."""
     mean_ms = None
     if histogram.total:
         middles = (histogram.low + histogram.high) / 2
         mean_ms = float(np.average(middles, weights=histogram.count)) / 1e6
-    return StreamCounts(failed, histogram, mean_ms)
+    return StreamCounts(failed, histogram, mean_ms, own)
 
 
 def histogram_of(interval: IntervalResult) -> Histogram:

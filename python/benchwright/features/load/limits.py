@@ -344,7 +344,8 @@ class _Streams(_Operations):
         self.without = "failed, have none" if name in _UPPER_BOUNDS else "failed"
         self.parts = None
         self.least_lost, self.most_lost = lost_streams(result)
-        self.skipped = self.skipped if self.least_lost else 0
+        skipped = self.skipped if self.least_lost else 0
+        self.skipped = skipped if streams.lost is None else streams.lost.skipped
         if name == "gap":
             # Gaps of one stream are alike: each stream is one observation, however many gaps it has.
             n = streams.largest_gap_ns.count + self.errors + self.least_lost

@@ -5,8 +5,8 @@ times, as operations do (response_times.py): it is one value without an end. So 
 better the more streams it cuts. A stream that succeeded without an event with content has no first
 event, and counts in the same way; one with too few tokens or events has no time per token and no gap,
 and is left out of these. Gaps are counted one by one, so that a stream has many; one that failed adds
-one gap that never ended. Of a load with a target without events, it is unknown which operations that
-did not end are streams: none of them is counted, and limits are judged with none and with all of them.
+one gap that never ended. The engine counts those that did not end by their targets; an older one does
+not, and of a load with a target without events limits are then judged with none and with all of them.
 Source: docs/engine-protocol.md, `streams`.
 """
 
@@ -36,8 +36,12 @@ class Lost(NamedTuple):
 
 
 def lost_streams(result: EngineResult) -> Lost:
-    """Return how many streams never ended; the two differ where other targets have operations."""
+    """Return how many streams never ended; the two differ where other targets have operations, and
+    the engine is older."""
     assert result.streams is not None, "the load has streams"
+    if (lost := result.streams.lost) is not None:
+        known = lost.dropped + lost.skipped + lost.waiting + lost.unfinished
+        return Lost(known, known)
     never = result.counts.never_ended
     all_are_streams = result.streams.operations >= result.counts.completed
     return Lost(never if all_are_streams else 0, never)

@@ -159,6 +159,15 @@ GOOD_KEY = "good_share"
 """The key of the share of good streams among a load's values."""
 
 
+class LostStreams(msgspec.Struct, frozen=True, kw_only=True):
+    """Intended streams that did not end, or not even begin: as the same counts of operations."""
+
+    dropped: int
+    skipped: int
+    waiting: int
+    unfinished: int
+
+
 class StreamResult(msgspec.Struct, frozen=True, kw_only=True):
     """The streams of a load: operations whose answers were read as events.
 
@@ -216,6 +225,8 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: float | None = None
     timeline: tuple[StreamTimes, ...] = ()
     """The first streams of the run."""
+    lost: LostStreams | None = None
+    """Those that never ended; None: the engine is older."""
 
     def times(self, name: str) -> TimeDistribution:
         """Return one of STREAM_TIMES."""
@@ -459,6 +470,8 @@ class IntervalResult(msgspec.Struct, frozen=True):
     issue_error_ns_p99: int | None = None
     response_hdr: str | None = None
     """On request: base64 of HdrHistogram V2, deflated."""
+    streams: int | None = None
+    """Streams that ended or were dropped; None: there are none, or the engine is older."""
     first_ns_p50: int | None = None
     """Of streams, as the next three."""
     first_ns_p99: int | None = None
