@@ -226,3 +226,12 @@ def test_broken_streams_fail_by_their_names(
     found = load(tmp_path, f"{events}/hostile/{name}", *words, streams=2)["result"]
     assert found["streams"]["succeeded"] == 0
     assert found["kinds"]["all"]["errors"] == {trouble: 2}
+
+
+def test_requests_that_wait_in_the_server_are_said_by_the_server(
+    tmp_path: Path, llama: str
+) -> None:
+    words = ("--rate", "100", "--duration", "1500ms", "--connections", "60", "--prompt-words", "99")
+    found = load(tmp_path, llama, *words, "--output-tokens", "80", "--depth", "200")
+    (queue,) = [one for one in found["findings"] if one["code"] == "server-queue"]
+    assert "llamacpp:requests_deferred" in queue["evidence"]

@@ -126,6 +126,13 @@ CODES: dict[str, Code] = {
         "characters that each prompt begins with count too, and make the shortest prompts longer.",
         says="the prompts have {tokens:3} tokens on average, and those of {path} {wanted:3}",
     ),
+    "server-queue": Code(
+        Severity.NOTE,
+        "Read first as the time in the server's queue and the computation together: a lower rate, or more slots of the "
+        "server, make the queue shorter. Requests before the load are somebody else's: run it on a server without others.",
+        says="by the server, requests waited in its queue ({name}): {before:g} before the load[, {mean:3} on average and "
+        "{most:g} at most during it (at {waited} of {looks} looks)][, {after:g} after it]",
+    ),
     "trace-requests-failed": Code(
         Severity.NOTE,
         "Expect a load that is smaller by these requests, which failed when the trace was recorded.",

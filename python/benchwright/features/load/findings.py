@@ -10,8 +10,9 @@ from benchwright.features.load.file_set import FALSE_ALARMS_OF_A_TRIAL, file_set
 from benchwright.features.load.host_findings import host_findings, late_hosts, short_hosts
 from benchwright.features.load.llm import AskedOfModels
 from benchwright.features.load.response_times import response_times
+from benchwright.features.load.server_queue import ServerQueue
 from benchwright.features.load.steady import response_change
-from benchwright.features.load.stream_findings import reader_late, stream_findings
+from benchwright.features.load.stream_findings import reader_late, server_queue, stream_findings
 from benchwright.features.load.streams import stream_times
 from benchwright.features.load.types import (
     EngineResult,
@@ -109,15 +110,19 @@ def load_findings(
     warm_up_ns: int = 0,
     *,
     asked: AskedOfModels | None = None,
+    queue: ServerQueue | None = None,
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first; its measured part begins after
-    `warm_up_ns`. `asked`: what its requests ask of language models, if they do."""
+    `warm_up_ns`. `asked`: what its requests ask of language models, if they do; `queue`: what their
+    server says of its own."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject, warm_up_ns))
     for trace in result.traces:
         found += _trace_in_load(trace, subject)
     if result.streams is not None:
         found += stream_findings(result.streams, subject, asked)
+    if queue is not None:
+        found += server_queue(queue, subject)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 

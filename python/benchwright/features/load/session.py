@@ -43,6 +43,7 @@ from benchwright.features.load.plan import PreparedLoad, too_many_errors
 from benchwright.features.load.redis_probe import check_redis
 from benchwright.features.load.report import EndingCase, LoadProgressLine, ending_cases
 from benchwright.features.load.request import check_worker_cpus
+from benchwright.features.load.server_queue import watched_queue
 from benchwright.inputs.mistakes import Where
 from benchwright.inputs.options import add_options, given
 from benchwright.report.documents import encode
@@ -253,7 +254,12 @@ def _carried_out(
     display = progress_display(quiet=arguments.quiet)
     line = LoadProgressLine(display, _end_ns(plan.request))
     subject = target_text(plan.request.target)
-    with contextlib.closing(display), _errors_in_junit(arguments, subject), fed(plan) as request:
+    with (
+        contextlib.closing(display),
+        _errors_in_junit(arguments, subject),
+        fed(plan) as request,
+        watched_queue(request.target) as queue,
+    ):
         if plan.hosts is not None:
             answer = _run_on_hosts(plan.hosts, request, line, places)
         else:
@@ -262,7 +268,14 @@ def _carried_out(
     result = answer.result
     streams = result.streams.operations if result.streams is not None else 0
     asked = asked_of_models(plan.request, streams)
-    findings = load_findings(result, request.loop, subject, request.warm_up_ns, asked=asked)
+    findings = load_findings(
+        result,
+        request.loop,
+        subject,
+        request.warm_up_ns,
+        asked=asked,
+        queue=queue.found if queue else None,
+    )
     document = load_document(
         answer,
         plan.request,

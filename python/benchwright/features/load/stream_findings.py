@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from benchwright.core.results import Figure, Finding, states
 from benchwright.features.load.llm import AskedOfModels
+from benchwright.features.load.server_queue import ServerQueue
 from benchwright.features.load.types import StreamResult
 from benchwright.findings import thresholds as t
 from benchwright.findings.codes import make_finding
@@ -83,6 +84,23 @@ def _of_models(streams: StreamResult, subject: str, asked: AskedOfModels) -> Ite
         shown = states(tokens=streams.tokens / known, asked=asked.output_tokens)
         yield make_finding("outputs-shorter", subject, shown)
     yield from _of_trace(streams, subject, asked)
+
+
+def server_queue(queue: ServerQueue, subject: str) -> Iterator[Finding]:
+    """Yield a finding if requests waited in the server at half of the looks, or before the load."""
+    waited = [one for one in queue.during if one > 0]
+    if not queue.before and 2 * len(waited) < max(1, len(queue.during)):
+        return
+    shown = states(
+        name=queue.name,
+        before=queue.before,
+        most=max(queue.during, default=None),
+        mean=sum(queue.during) / len(queue.during) if queue.during else None,
+        looks=len(queue.during),
+        waited=len(waited),
+        after=queue.after,
+    )
+    yield make_finding("server-queue", subject, shown)
 
 
 def _of_trace(streams: StreamResult, subject: str, asked: AskedOfModels) -> Iterator[Finding]:

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import ssl
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from benchwright.core.errors import BenchError
 from benchwright.features.load.request import HttpTarget
+from benchwright.features.load.server_client import connected
 
 _PATIENCE_S = 30.0
 _HINT = "--tokens-per-word states it, in place of asking the server"
@@ -63,7 +61,7 @@ def _prompt_tokens(target: HttpTarget, path: str, body: bytes, key: str) -> int:
     if key and "authorization" not in {name.lower() for name in headers}:
         headers["authorization"] = f"Bearer {key}"
     try:
-        connection = _connected(target)
+        connection = connected(target, _PATIENCE_S)
         try:
             connection.request("POST", path, body, headers)
             answer = connection.getresponse()
@@ -90,33 +88,3 @@ def _of_usage(line: str) -> int | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return tokens if type(tokens) is int else None
-
-
-def _connected(target: HttpTarget) -> http.client.HTTPConnection:
-    """Return a connection to a target's server. Raises OSError."""
-    parts = urlsplit(target.url)
-    host, port = parts.hostname or "", parts.port
-    context = _context(target) if parts.scheme == "https" else None
-    if target.unix_socket is None and context is None:
-        return http.client.HTTPConnection(host, port, timeout=_PATIENCE_S)
-    connection = http.client.HTTPConnection(host, port or (443 if context else 80))
-    if target.unix_socket is None:
-        plain = socket.create_connection((host, port or 443), _PATIENCE_S)
-    else:
-        plain = socket.socket(socket.AF_UNIX)
-        plain.settimeout(_PATIENCE_S)
-        plain.connect(target.unix_socket)
-    if context is not None:
-        name = (target.tls.server_name if target.tls else None) or host
-        plain = context.wrap_socket(plain, server_hostname=name)
-    connection.sock = plain
-    return connection
-
-
-def _context(target: HttpTarget) -> ssl.SSLContext:
-    tls = target.tls
-    context = ssl.create_default_context(cafile=tls.ca if tls else None)
-    if tls is not None and tls.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
