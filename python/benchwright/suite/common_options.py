@@ -306,6 +306,7 @@ REPLICATE = Option(
     hint=values.LEVEL_HINT,
     group="what varies",
     no_default="it decides what the answer is about",
+    rare=True,
 )
 SPREAD = Option(
     "span within which the visits of --replicate time=N are",
