@@ -227,7 +227,7 @@ class CommandRequest(msgspec.Struct, frozen=True):
     threads: Annotated[
         Text,
         _levels(
-            "processes of a trial; 1,2,4: one test each",
+            "processes of a trial; 1,2,4: a test each",
             "N",
             _thread_levels,
             default="1",
