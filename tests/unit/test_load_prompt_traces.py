@@ -165,6 +165,8 @@ def test_equal_blocks_are_equal_words_and_others_are_not(tmp_path: Path) -> None
     assert first.split()[:32] == second.split()[:32]
     assert first.split()[32:36] != second.split()[32:36]
     assert sent(request) == sent(request)
+    other = msgspec.structs.replace(request.workload, seed=2)
+    assert sent(msgspec.structs.replace(request, workload=other))[0] != [first, second]
     # Nothing that differs between requests is before the blocks.
     assert "${unique}" not in request.target.requests[0].body  # type: ignore
 

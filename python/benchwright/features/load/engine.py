@@ -402,14 +402,18 @@ def encoded(request: msgspec.Struct) -> bytes:
     for a variable without a usable value.
     """
     if isinstance(request, LoadRequest):
-        request = msgspec.structs.replace(request, target=_with_own_values(request.target))
+        request = msgspec.structs.replace(
+            request, target=_with_own_values(request.target, request.workload.seed)
+        )
     return msgspec.json.encode(request)
 
 
-def _with_own_values(target: TargetT) -> TargetT:
+def _with_own_values(target: TargetT, seed: int) -> TargetT:
     if isinstance(target, SeveralTarget):
         each = (
-            msgspec.structs.replace(named_target, target=_with_own_values(named_target.target))
+            msgspec.structs.replace(
+                named_target, target=_with_own_values(named_target.target, seed)
+            )
             for named_target in target.targets
         )
         return msgspec.structs.replace(target, targets=tuple(each))
@@ -421,7 +425,7 @@ def _with_own_values(target: TargetT) -> TargetT:
         elif isinstance(one, RunValue):
             found[name] = LineValue(lines=(os.urandom(4).hex(),))
         elif isinstance(one, PromptsValue):
-            found[name] = LineValue(lines=texts_of(one), location=SequentialLocation())
+            found[name] = LineValue(lines=texts_of(one, seed), location=SequentialLocation())
     return msgspec.structs.replace(target, values=values | found) if found else target
 
 

@@ -298,7 +298,6 @@ class _Requests:
             hint = f"at most {_MOST_TOKENS:,}: take a part of it"
             raise mistake(Where(trace.path), "bad-argument", message, hint)
         prompts = r.PromptsValue(
-            seed=1,
             prompts=tuple(
                 _parts(row, trace.block_tokens, self._of_words, place)
                 for place, row in enumerate(trace.rows)

@@ -1,14 +1,11 @@
 """Words of prompts: frequent words of English, and the texts of a trace's prompts. Pure.
 
 Decision: the words of a part of a prompt follow from the seed and the part's number alone, so that
-equal blocks of a trace are equal texts in every request, run and host. A part begins with a few words
-of its own, and goes on in one long text from a place of its own: drawing each word would need a minute
-for a trace of 20,000 prompts.
+equal blocks of a trace are equal texts in every request, run and host. A million words need 65 ms.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
 from typing import TYPE_CHECKING
 
@@ -28,10 +25,6 @@ big high such follow act why ask men change went light kind off need house pictu
 """
 WORDS = _COMMON.split()
 """Frequent words of English, of which prompts consist."""
-_LONG = 2**18
-"""Words of the text in which parts go on."""
-_OWN = 8
-"""Words that a part begins with: with as many of this list, hardly two parts of a trace are equal."""
 
 
 def some_words(chance: random.Random, number: int) -> list[str]:
@@ -39,39 +32,11 @@ def some_words(chance: random.Random, number: int) -> list[str]:
     return chance.choices(WORDS, k=number)
 
 
-def texts_of(prompts: PromptsValue) -> tuple[str, ...]:
-    """Return the texts of a trace's prompts."""
-    return _Texts(prompts.seed).of(prompts)
+def texts_of(prompts: PromptsValue, seed: int) -> tuple[str, ...]:
+    """Return the texts of a trace's prompts; `seed`: of the workload."""
 
+    def text(part: tuple[int, int]) -> str:
+        number, words = part
+        return " ".join(some_words(random.Random(f"{seed}/{number}"), words))
 
-class _Texts:
-    """Texts by the numbers of parts."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        words = some_words(random.Random(seed), _LONG)
-        self._text = " ".join(words)
-        lengths = (len(word) + 1 for word in words)
-        self._begins = [0, *itertools.accumulate(lengths)]
-        self._known: dict[tuple[int, int], str] = {}
-
-    def of(self, prompts: PromptsValue) -> tuple[str, ...]:
-        return tuple(" ".join(itertools.starmap(self._part, parts)) for parts in prompts.prompts)
-
-    def _part(self, number: int, words: int) -> str:
-        # Parts of one prompt alone have negative numbers, and come once.
-        if number < 0:
-            return self._made(number, words)
-        if (number, words) not in self._known:
-            self._known[number, words] = self._made(number, words)
-        return self._known[number, words]
-
-    def _made(self, number: int, words: int) -> str:
-        chance = random.Random(f"{self._seed}/{number}")
-        found = [" ".join(some_words(chance, _OWN)[:words])]
-        begin, left = chance.randrange(_LONG), words - _OWN
-        while left > 0:
-            end = min(begin + left, _LONG)
-            found.append(self._text[self._begins[begin] : self._begins[end] - 1])
-            begin, left = 0, left - (end - begin)
-        return " ".join(found)
+    return tuple(" ".join(map(text, parts)) for parts in prompts.prompts)

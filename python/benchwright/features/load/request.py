@@ -168,7 +168,6 @@ class RunValue(msgspec.Struct, frozen=True, tag="run"):
 class PromptsValue(msgspec.Struct, frozen=True, tag="prompts", kw_only=True):
     """The prompts of a trace in its order, which only what is sent to an engine has as texts."""
 
-    seed: int
     prompts: tuple[tuple[tuple[int, int], ...], ...]
     """Of each prompt its parts: a number, which says what their words are, and how many."""
     tokens: tuple[int, ...]
