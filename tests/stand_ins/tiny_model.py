@@ -7,6 +7,7 @@ seed. What it writes has no meaning; how llama.cpp tokenizes, batches and stream
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import time
@@ -113,12 +114,13 @@ def _array(key: str, kind: int, items: Iterable[bytes], count: int) -> bytes:
 
 
 def serve(model: Path, slots: int) -> None:
-    """Serve a model over HTTP on a free port of the loopback until killed; print the address."""
+    """Serve a model over HTTP on the loopback until killed; print the address. The port is that of
+    the environment variable PORT, or a free one."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = str(model)
-    params.hostnames, params.port = ["127.0.0.1"], 0
+    params.hostnames, params.port = ["127.0.0.1"], int(os.environ.get("PORT", "0"))
     params.n_parallel, params.n_ctx = slots, slots * CONTEXT_TOKENS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.warmup, params.endpoint_metrics = False, True
