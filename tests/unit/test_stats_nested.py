@@ -95,8 +95,8 @@ def test_limit_is_what_infinitely_many_trials_leave() -> None:
     values = drawn(few, (1, 1), 5)
     found = nested_estimate(values, few)
     outer = found.components[0]
-    quantile = stats.t.ppf(0.975, 5)
-    assert outer.limit == pytest.approx(quantile * math.sqrt(outer.variance / 6))
+    whole = outer.variance + found.components[1].variance / 2
+    assert outer.limit == pytest.approx(found.mean.half_width * math.sqrt(outer.variance / whole))
     assert outer.limit < found.mean.half_width
     assert found.components[-1].limit == 0
 

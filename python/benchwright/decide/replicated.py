@@ -161,7 +161,7 @@ def population_of(nested: NestedEstimate, *, is_ratio: bool = False) -> Populati
             for one in nested.components
         ),
         share(mean.half_width),
-        share(mean.half_width * math.sqrt(nested.components[0].share_of_error)),
+        share(nested.components[0].limit),
         ends(nested.next_replicate),
         ends(nested.next_trial),
     )

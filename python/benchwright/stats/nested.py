@@ -190,8 +190,6 @@ class _Tree:
             errors = inner / (sizes**2)[:, None]
             errors[:, level] = 1 / sizes
             means, table = above, table[first]
-        self.error = errors[0] if len(errors) else np.full(levels, math.nan)
-        """Coefficients of the components in the squared error of the plain mean."""
         known = np.flatnonzero(self.degrees)
         self.combined = np.zeros((levels, levels))
         """The components as combinations of the mean squares. A level without a square counts as a
@@ -232,7 +230,7 @@ def _estimate(
         Estimate(middle, low, high, confidence, NESTED_METHOD, tree.counts[-1]),
         error,
         tree.degrees[0],
-        _components(tree, confidence, labels, weights),
+        _components(tree, confidence, labels, weights, (high - low) / 2),
         _prediction(tree, middle, {0: 1.0}, confidence),
         _prediction(tree, middle, _single_trial(tree), confidence),
     )
@@ -254,7 +252,7 @@ def _weights(tree: _Tree) -> FloatArray:
     return found
 
 
-_LOOKS = 0.75
+_LOOKS = 1.0
 """By this / k an interval is wider whose width decided at how many outermost replicates to stop
 (tests/calibration/test_nested.py)."""
 
@@ -335,18 +333,17 @@ those of 3 to 30 exponential replicates hold in 93 % (tests/calibration/test_nes
 
 
 def _components(
-    tree: _Tree, confidence: float, labels: Sequence[str], weights: FloatArray
+    tree: _Tree, confidence: float, labels: Sequence[str], weights: FloatArray, half: float
 ) -> tuple[Component, ...]:
     variances = np.maximum(tree.variances, 0.0)
     parts = weights**2 @ tree.top_errors
     parts[:1] += weights @ weights
     total, error = variances.sum(), variances @ parts
-    quantile = t_quantile(confidence, tree.degrees[0]) if tree.degrees[0] else math.nan
     found = []
     for level, name in enumerate(labels):
         is_known = tree.degrees[level] > 0
         low, high = _mover(tree, tree.combined[level], confidence) if is_known else (0.0, math.nan)
-        outer = variances[: level + 1] @ tree.error[: level + 1]
+        outer = variances[: level + 1] @ parts[: level + 1]
         is_trial = level == len(labels) - 1
         found.append(
             Component(
@@ -359,7 +356,7 @@ def _components(
                 float(variances[level] / total) if total else 0.0,
                 float(np.nan_to_num(tree.squares[level])) / max(tree.counts[level], 1),
                 float(variances[level] * parts[level] / error) if error else 0.0,
-                0.0 if is_trial else float(quantile * math.sqrt(outer)),
+                0.0 if is_trial else half * math.sqrt(float(outer / error) if error else 1.0),
             )
         )
     return tuple(found)
