@@ -133,9 +133,11 @@ def expected_trials(replication: Replication) -> int | None:
     return total
 
 
-def population_of(nested: NestedEstimate, *, is_ratio: bool = False) -> Population:
+def population_of(
+    nested: NestedEstimate, *, is_ratio: bool = False, least: float = -math.inf
+) -> Population:
     """Return what the replicates show. `is_ratio`: whether the values are logarithms of ratios of
-    blocks; then the ends of predictions are ratios."""
+    blocks; then the ends of predictions are ratios. `least`: the smallest possible value."""
     mean = nested.mean
     per = 1.0 if is_ratio else abs(mean.value)
     innermost = "block" if is_ratio else "trial"
@@ -146,7 +148,7 @@ def population_of(nested: NestedEstimate, *, is_ratio: bool = False) -> Populati
     def ends(found: Prediction) -> tuple[float | None, float | None]:
         if is_ratio:
             return finite(_exp(found.low)), finite(_exp(found.high))
-        return finite(found.low), finite(found.high)
+        return finite(max(found.low, least)), finite(found.high)
 
     return Population(
         tuple(

@@ -526,7 +526,9 @@ def _population(one: TestResult, metric: str) -> Population | None:
     from benchwright.decide.replicated import nested_of, population_of
 
     rule = one.rule
-    return population_of(nested_of(rule.replication, column.values, column.paths, rule.confidence))
+    nested = nested_of(rule.replication, column.values, column.paths, rule.confidence)
+    least = 0.0 if not one.rules.row(metric).signed and min(column.values) >= 0 else -math.inf
+    return population_of(nested, least=least)
 
 
 def unseen_of(

@@ -98,7 +98,7 @@ def comparison_verdict(comparisons: Sequence[ComparisonResult]) -> Iterator[str]
                 yield headline
         yield from (as_sentence(gate_sentence(gate)) for gate in comparison.gates)
         yield from (sentence(v, comparison) for v in judged)
-        yield from _of_replicates(comparison)
+        yield from replicate_sentences(comparison)
 
 
 def _null_sentences(null: NullResult) -> Iterator[str]:
@@ -388,13 +388,13 @@ def render_comparison(
         for v in comparison.verdicts
         if v.judged and not (is_null and v.verdict is Verdict.UNDECIDED)
     ]
-    parts += _of_replicates(comparison)
+    parts += replicate_sentences(comparison)
     if comparison.null is not None:
         parts.append(null_sentence(comparison.null))
     return report_text(parts)
 
 
-def _of_replicates(comparison: ComparisonResult) -> Iterator[str]:
+def replicate_sentences(comparison: ComparisonResult) -> Iterator[str]:
     """Yield what replicates show about each judged metric, with levels of replication."""
     for v in comparison.verdicts:
         if v.judged and v.population is not None:

@@ -30,10 +30,12 @@ from benchwright.features.exchange.export.view import (
     without_unit,
 )
 from benchwright.features.load.document import limit_cases
-from benchwright.report.answer import UNFINISHED, concerned_text
+from benchwright.report.answer import UNFINISHED, TestAnswer, concerned_text
 from benchwright.report.comparison import gate_sentence, null_sentence, sentence, verdict_word
 from benchwright.report.documents import finding_lines
 from benchwright.report.junit import add_child, comparison_suite, junit_text, suite_of, xml_text
+from benchwright.report.replicates import population_sentences
+from benchwright.views.comparison import replicate_sentences
 from benchwright.views.stats import markdown_code, markdown_table, markdown_text
 from benchwright.views.terminal import table_rows
 from benchwright.views.tests import answers_table
@@ -196,6 +198,8 @@ def markdown(view: ExportView) -> Exported:
     if view.answer is not None:
         if rows := table_rows(answers_table(view.answer)):
             blocks.append(markdown_table(rows))
+            lines = [line for row in view.answer.tests for line in _of_replicates(row)]
+            blocks += ["".join(f"- {markdown_text(line)}\n" for line in lines)] if lines else []
             shown = zip(view.tests, view.answer.tests, strict=False)
             for test, row in shown:
                 if not row.is_arm:
@@ -209,9 +213,17 @@ def markdown(view: ExportView) -> Exported:
     return Exported("\n".join(blocks), has, why=why)
 
 
+def _of_replicates(row: TestAnswer) -> Iterator[str]:
+    """Yield what the replicates of a test show, with levels of replication."""
+    if row.population is not None and row.estimate is not None and not row.is_arm:
+        for text in population_sentences(row.population, row.estimate.unit):
+            yield f"{row.name}: {text}"
+
+
 def _comparison_blocks(comparison: ComparisonResult) -> Iterator[str]:
     lines = [sentence(v, comparison) for v in comparison.verdicts if v.judged]
     lines += [gate_sentence(gate) for gate in comparison.gates]
+    lines += replicate_sentences(comparison)
     if comparison.null is not None:
         lines.append(null_sentence(comparison.null))
     yield "".join(f"- {markdown_text(line)}\n" for line in lines)
