@@ -7,7 +7,7 @@ use bw_load::target::Target;
 use bw_load::tcp::{TcpSpec, TcpTarget};
 use bw_model::{Kind, Nanos, Operation};
 use bw_record::errno::RESPONSE_CUT;
-use network::{Server, drive, exchange, look_late, reset};
+use network::{Server, be_silent, drive, exchange, look_late, reset};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -239,11 +239,7 @@ fn refused_connections_and_unknown_hosts_are_reported_clearly() {
 
 #[test]
 fn a_server_that_stays_silent_costs_each_operation_its_limit_and_no_more() {
-    let server = Server::start(|_, stream| {
-        let mut stream = stream;
-        let mut bytes = [0; 64];
-        while stream.read(&mut bytes).is_ok_and(|length| length > 0) {}
-    });
+    let server = Server::start(|_, mut stream| be_silent(&mut stream));
     let spec = TcpSpec {
         timeout_ns: Some(Nanos(20_000_000)),
         ..spec(&server, 2)
@@ -271,7 +267,7 @@ fn an_operation_without_a_connection_has_the_same_limit() {
             reset(stream);
             return;
         }
-        while stream.read(&mut bytes).is_ok_and(|length| length > 0) {}
+        be_silent(&mut stream);
     });
     let spec = TcpSpec {
         timeout_ns: Some(Nanos(20_000_000)),

@@ -25,6 +25,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+#[path = "../../tests/network/server.rs"]
+mod server;
+
+use server::Server;
+
 /// The client sends `hello`, the server `w` (welcome) or `n` (no); then each operation is a byte and its answer `a`. The
 /// server may send `p`, which the client answers with `q`, at any time, and `g` when it begins no more operations.
 struct Words {
@@ -133,15 +138,7 @@ const OPTIONS: ConnectionOptions = ConnectionOptions {
 
 /// Returns the endpoint of a server in threads.
 fn serve(answer: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> Endpoint {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let answer = std::sync::Arc::new(answer);
-    thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            let answer = std::sync::Arc::clone(&answer);
-            thread::spawn(move || answer(number, stream.unwrap()));
-        }
-    });
+    let port = Server::start(answer).address.port();
     Endpoint::resolve("127.0.0.1", port).unwrap()
 }
 

@@ -1,14 +1,12 @@
 //! Helpers of the network targets' tests: a driver without a schedule, and servers in threads.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 use bw_load::target::{Reaped, Target};
 use bw_model::{FileAddress, Kind, Nanos, Operation};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +15,9 @@ pub(crate) mod certificates;
 pub(crate) mod ganesha;
 pub(crate) mod nginx;
 pub(crate) mod postgres;
+mod server;
+
+pub(crate) use server::Server;
 
 /// Returns an operation on `size` bytes at `offset` of an object of a file set.
 pub(crate) fn on(object: u32, kind: Kind, offset: u64, size: u32) -> Operation {
@@ -174,35 +175,6 @@ pub(crate) fn never_end(stream: &mut TcpStream, head: &[u8], piece: &[u8]) {
     while sent.is_ok() {
         thread::sleep(Duration::from_millis(10));
         sent = stream.write_all(piece);
-    }
-}
-
-/// A server on a port of the loopback: each connection gets a thread, which ends with it.
-pub(crate) struct Server {
-    pub address: SocketAddr,
-    pub accepted: Arc<AtomicUsize>,
-}
-
-impl Server {
-    /// Serves every connection with `serve`, which receives its number.
-    pub(crate) fn start(serve: impl Fn(usize, TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let accepted = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&accepted);
-        let serve = Arc::new(serve);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let serve = Arc::clone(&serve);
-                let number = counter.fetch_add(1, Ordering::SeqCst);
-                thread::spawn(move || serve(number, stream.unwrap()));
-            }
-        });
-        Self { address, accepted }
-    }
-
-    pub(crate) fn accepted(&self) -> usize {
-        self.accepted.load(Ordering::SeqCst)
     }
 }
 
