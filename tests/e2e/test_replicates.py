@@ -91,6 +91,13 @@ def test_environments_differ_by_what_the_program_reads(compiled: Path) -> None:
     by_env = means(trials(compiled), "replicate:env", "user")
     assert max(by_env.values()) > 1.3 * min(by_env.values())
     assert found["estimate"]["method"] == "nested-means"
+    sentence = "environments differ by"
+    assert sentence in bw(compiled, "stats")
+    assert sentence in bw(compiled, "export", "--format", "markdown")
+    bw(compiled, "report", "-o", "page.html")
+    page = (compiled / "page.html").read_text()
+    assert "Levels of replication" in page
+    assert "Each environment" in page
 
 
 def test_builds_have_their_seeds_and_leave_the_directory_as_it_was(compiled: Path) -> None:
