@@ -316,7 +316,8 @@ def no_target(command: str) -> Exception:
         command,
         "",
         "there is no target",
-        "--target null, --target FILE, --target http://HOST/, --target redis://HOST, "
+        "--target null, --target FILE, --target http://HOST/, --target grpc://HOST:PORT, "
+        "--target redis://HOST, "
         "--target postgres://USER@HOST/DB, --target tcp://HOST:PORT, --target udp://HOST:PORT, "
         "--target dir:PATH or --target nfs://HOST/EXPORT",
     )
