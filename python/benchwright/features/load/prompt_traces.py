@@ -244,5 +244,5 @@ def _table(names: list[str], file: TextIO) -> _Numbered:
 def _malformed(path: str, line: int, text: str, error: Exception) -> Diagnostic:
     what = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
     where = Where(path, line, text=text.rstrip()[:200])
-    hint = "fix the row, or skip such rows: --lenient"
+    hint = "fix the row; bw replay can skip such rows: --lenient"
     return diagnostic(where, _CODE, f"a malformed row: {what}", hint)
