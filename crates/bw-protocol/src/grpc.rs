@@ -10,6 +10,7 @@ use crate::events::grpc::Messages;
 use bw_record::errno::{self, RESPONSE_CUT, grpc_error};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 const OK: u32 = 0;
 const CANCELLED: u32 = 1;
@@ -124,10 +125,10 @@ impl Calls {
     fn fail(&self, status: u32, text: impl FnOnce() -> String) -> i64 {
         let result = grpc_error(status);
         let mut texts = self.texts.borrow_mut();
-        if !texts.contains_key(&result) {
+        if let Entry::Vacant(first) = texts.entry(result) {
             let text = text();
             if !text.is_empty() {
-                texts.insert(result, text);
+                first.insert(text);
             }
         }
         result.into()
