@@ -10,9 +10,11 @@ use bw_load::redis::RedisSpec;
 use bw_load::target::{Reaped, Target};
 use bw_load::tcp::TcpSpec;
 use bw_load::udp::UdpSpec;
+use bw_load::websocket::WebSocketSpec;
 use bw_model::Nanos;
 use counting::allocations;
 use network::postgres::{accept_with, answer, serve};
+use network::websocket::{accept, read_frame, write_frame};
 use network::{Server, exchange, read_request, serve_datagrams};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -212,6 +214,41 @@ fn redis_commands_allocate_nothing() {
         let spec: RedisSpec = serde_json::from_value(spec).unwrap();
         let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
         assert_eq!(allocations_of(&mut target, 0), 0, "{outstanding}");
+    }
+}
+
+#[test]
+fn messages_of_websocket_allocate_nothing() {
+    let server = Server::start(|_, mut stream| {
+        accept(&mut stream);
+        let mut payload = Vec::with_capacity(125);
+        while let Some(first) = read_frame(&mut stream, &mut payload) {
+            // Not the pong.
+            let is_sent = first != 0x81
+                || write_frame(&mut stream, 0x89, b"ping")
+                    .and_then(|()| write_frame(&mut stream, 0x81, &payload))
+                    .and_then(|()| write_frame(&mut stream, 0x81, b"END"))
+                    .is_some();
+            if !is_sent {
+                return;
+            }
+        }
+    });
+    let url = format!("ws://{}/", server.address);
+    let events = json!({"format": "websocket", "end": "END"});
+    let cases = [
+        json!({"answer": "/id"}),
+        json!({"answer": "hex:7b"}),
+        json!({"events": events}),
+    ];
+    for (case, outstanding) in cases.iter().flat_map(|case| [(case, 1), (case, 8)]) {
+        let mut spec = json!({"url": url, "connections": 4, "outstanding": outstanding,
+            "payloads": [{"text": "{\"id\": ${id}}"}], "values": {"id": {"type": "counter", "digits": 9}}});
+        let fields = case.as_object().unwrap().clone();
+        spec.as_object_mut().unwrap().extend(fields);
+        let spec: WebSocketSpec = serde_json::from_value(spec).unwrap();
+        let mut target = spec.plan(PlanOptions::default()).unwrap().open(4).unwrap();
+        assert_eq!(allocations_of(&mut target, 0), 0, "{case} {outstanding}");
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod ganesha;
 pub(crate) mod nginx;
 pub(crate) mod postgres;
 mod server;
+pub(crate) mod websocket;
 
 pub(crate) use server::Server;
 
