@@ -53,6 +53,7 @@ OTHER_PROGRAMS = {
     " --write_lat_log",
     "otava, node_exporter, bencher": "--adapter --collector --config-file",
     "pytest with the fixture bw_gate": "--bw-undecided",
+    "perf": "--append --per-core",
     "python3": "--bind",
     "redis-server, redis-benchmark": "--csv --save",
     "sbatch, squeue": "--exclusive --me --mem --no-requeue --test-only",
