@@ -38,6 +38,7 @@ TARGETS = {
     "tcp": "TCP, TLS",
     "udp": "UDP",
     "several": "several at once",
+    "websocket": "WebSocket",
 }
 """The words of the row of targets, by the kind of target."""
 ARRIVALS = {"on-off": "on/off", "poisson": "Poisson", "recorded": "recorded arrivals"}
