@@ -81,7 +81,7 @@ ADDED = (
     *("groups", "finding_groups", "unit", "left_out", "answer"),
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
     *("span_s", "word", "findings", "claim_held", "bound", "rough"),
-    *("check", "users", "void", "late_p99_ms", "unseen_share", "sharpness"),
+    *("check", "users", "void", "late_p99_ms", "unseen_share", "sharpness", "streams"),
 )
 """Members that documents have since."""
 ESTIMATES = re.compile(
