@@ -167,7 +167,8 @@ fn a_port_without_tls_is_named_so() {
     let url = format!("https://localhost:{}/", nginx.port);
     let refused = open_http(&url, &json!({"insecure": true}), 1).unwrap_err();
     assert_eq!((refused.code, refused.status), ("tls", 2));
-    assert!(refused.message.contains("not TLS"), "{refused}");
+    // A server that resets the connection may take its answer with it, so the end is all that is known.
+    assert!(refused.message.contains("leave TLS out"), "{refused}");
 }
 
 #[test]
