@@ -189,6 +189,8 @@ TIMES = {
     "of mail": "{:02} Jan 2026 03:00:00 +0100",
     "seconds since 1970": "17672{:02}600",
     "milliseconds since 1970": "17672{:02}600000",
+    "microseconds since 1970": "17672{:02}600000000",
+    "nanoseconds since 1970": "17672{:02}600000000000",
 }
 
 
@@ -365,3 +367,22 @@ def test_rows_with_times_that_say_that_they_failed_did(tmp_path: Path) -> None:
     file.write_text("\n".join(["timestamp,test,elapsed,success", *rows, ""]))
     (one,) = read_inputs([str(file)])
     assert (one.name, [block.failure for block in one.blocks]) == ("A", ["", "success is false"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "latency,timestamp\n3,1767230600000\n2,1767220600000\n1,1767210600000\n",
+        "timestamp,test,latency\n1767210600,a,1\n1767210600,b,1\n1767220600,a,2\n1767220600,b,2\n"
+        "1767230600,a,3\n1767230600,b,3\n",
+        "time,timestamp\n1,1767210600\n2,1767220600\n3,1767230600\n",
+    ],
+    ids=["newest first", "several tests", "beside a time that is measured"],
+)
+def test_a_timestamp_is_that_of_the_row_in_any_order(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "nights.csv"
+    file.write_text(text)
+    for points in series(str(file)).values():
+        ordered = sorted(points, key=lambda point: point.started_ns)
+        assert [point.estimate for point in ordered] == [1, 2, 3]
+        assert ordered[0].started_ns == 1767210600 * 10**9

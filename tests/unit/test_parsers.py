@@ -201,8 +201,12 @@ SETTINGS = {
         csv_text("thread,ops", *((t, 100 * t + r / 3) for r in range(4) for t in (1, 2, 4))),
         ["thread=1", "thread=2", "thread=4"],
     ),
+    "versions": (csv_text("jdk,t", (17, 9), (21, 8), (17, 9.1)), ["jdk=17", "jdk=21"]),
     "a progression": (csv_text("q,ops", (12, 9), (24, 8), (48, 9)), ["q=12", "q=24", "q=48"]),
 }
+
+
+MODES = (0, 1, 1, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1)
 
 
 @pytest.mark.parametrize("case", SETTINGS)
@@ -232,6 +236,15 @@ def test_csv_numbers_that_are_settings_are_levels(case: str, tmp_path: Path) -> 
         (csv_text("n,mean,sd", (512, 1.0, 0.1), (128, 1.6, 0.1)), "n"),
         (csv_text("metric:threads,elapsed", (1, 8.0), (2, 4.1)), "threads"),
         (csv_text("threads,elapsed", (4, 8.0), (4, 4.1)), "threads"),
+        # One quantity twice, rounded or as a rate, with two modes; retries that make no difference.
+        (csv_text("ms,us", *((10 + 10 * n, 1e4 + 1e4 * n + r) for r, n in enumerate(MODES))), "ms"),
+        (
+            csv_text(
+                "ms,ps", *((10 + 10 * n, 10 / (1 + n) + r / 9e3) for r, n in enumerate(MODES))
+            ),
+            "ms",
+        ),
+        (csv_text("retries,t", *((n, 9 + r * 5 % 7 / 7) for r, n in enumerate(MODES))), "retries"),
     ],
 )
 def test_csv_whole_numbers_can_be_results(text: str, column: str, tmp_path: Path) -> None:
@@ -252,12 +265,19 @@ def test_csv_numbers_of_the_rows_are_no_results(header: str, tmp_path: Path) -> 
     assert not any(test.session_findings for test in tests)
 
 
+UNEQUAL = (4,) * 10 + (64,) * 9
+
+
 @pytest.mark.parametrize(
     ("text", "column"),
     [
         (csv_text("q,elapsed", (13, 1.0), (13, 1.1), (27, 1.2), (27, 1.3)), "q"),
         (csv_text("size,elapsed", (131, 1.0), (173, 1.1), (189, 1.2)), "size"),
         (csv_text("p,elapsed", (1, 8.0), (2, 4.1), (3, 2.9), (4, 2.2)), "p"),
+        # Populations: in no order, in unequal blocks, in near numbers.
+        (csv_text("opt,t", *((n, 9 - 4 * n + r / 70) for r, n in enumerate(MODES))), "opt"),
+        (csv_text("kb,t", *((n, n + 5 + n * r % 7 / 70) for r, n in enumerate(UNEQUAL))), "kb"),
+        (csv_text("a,t", *((17 + 4 * n, n + 1 + r / 70) for r, n in enumerate(MODES))), "a"),
     ],
 )
 @pytest.mark.parametrize("heading", ["", "factor:", "metric:"])

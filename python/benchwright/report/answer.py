@@ -744,10 +744,11 @@ def _group_sentence(
         if ranged is not None:
             return ranged
     # It is true of one only, so it names that one. A range is of findings of different tests.
-    several = len(tests) > 1
-    which = "the worst" if is_largest else "one" if not several else "for example"
-    whose = f"{which}, {worst[0]}" if several else f"{which} of {len(found)}"
-    return f"{_short(worst[1])} ({whose})"
+    if len(tests) == 1:
+        return f"{_short(worst[1])} ({'the worst' if is_largest else 'one'} of {len(found)})"
+    if is_largest:
+        return f"{_short(worst[1])} (the worst, {worst[0]})"
+    return f"for example, {_short(worst[1])} ({worst[0]})"
 
 
 def _short(finding: Finding) -> str:

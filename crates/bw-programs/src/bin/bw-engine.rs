@@ -142,7 +142,7 @@ fn misunderstood(error: &serde_json::Error) -> EngineError {
         ..EngineError::request(
             "bad-request",
             format!("the request is not understood: {error}"),
-            "see docs/engine-protocol.md",
+            "if bw wrote it, bw and bw-engine are of different builds: install both again; else see docs/engine-protocol.md",
         )
     }
 }

@@ -8,7 +8,8 @@ has no other use, and a table that shows too little is refused.
 What shows a setting: numbers that stand in the rows as a program's loops write them (in equal
 blocks, or in the same cycle again and again), which measured values do with the probability
 `_arrangements`; that the rows of each number have results of their own, which do not overlap with
-those of another; or a geometric progression of whole numbers. Numbers that count the rows of each test are neither.
+those of another; or a geometric progression of whole numbers. Where the numbers stand in no such order,
+but their rows are far apart, the table is refused: it has populations, and their mean is about none. Numbers that count the rows of each test are neither.
 Known limit: a cumulative count that rises by one with every k-th row is read as a setting.
 """
 
@@ -61,6 +62,7 @@ _SETTINGS = {
     ),
     *("buffer_size", "input_size", "problem_size", "message_size", "msg_size", "chunk_size"),
     *("payload_size", "parallelism", "replicas", "shards", "partitions", "scale", "level"),
+    *("version", "release", "revision", "rev", "jdk", "jvm", "java", "optimization"),
 }
 """Names of columns that are settings of a test."""
 _SIZES = {"n", "m", "k", "size", "sizes", "length", "len", "dim", "order"}
@@ -80,6 +82,8 @@ _LEAST_FOLLOWING = 4
 _LEAST_RANGE = 1.5
 """Ratio of the largest number of a setting to the smallest; results of one test are rarely so far
 from each other, also in files that a person made up."""
+_SAME = 0.1
+"""Results of one quantity, of which one is rounded, have ratios that differ by less than this share."""
 _LEAST_PROGRESSION = 3
 _ROUND_DIGITS = 2
 
@@ -126,13 +130,14 @@ def reading_of(
         return Reading.SETTING
     if is_whole and all(_is_progression(column) for column, _ in differing):
         return Reading.SETTING
+    others = sorted({key for rows in tests for row in rows for key in row} - {name})
     if not all(_is_systematic(column) for column, _ in differing):
         rises = all(column == sorted({*column}) for column, _ in differing)
-        return Reading.UNCLEAR if is_size and rises else Reading.RESULT
+        perhaps = (is_size and rises) or _divides(differing, others)
+        return Reading.UNCLEAR if perhaps else Reading.RESULT
     chance = math.prod(2 * _arrangements(column) for column, _ in differing)
     if chance <= LEAST_CHANCE:
         return Reading.SETTING
-    others = sorted({key for rows in tests for row in rows for key in row} - {name})
     apart = min(
         (
             math.prod(_chance_apart(column, rows, key) for column, rows in differing)
@@ -217,6 +222,45 @@ def _chance_apart(column: Sequence[float], rows: Sequence[Row], key: str) -> flo
     is_spread = any(low < high for low, high in ordered)
     is_apart = all(one[1] < other[0] for one, other in itertools.pairwise(ordered))
     return _arrangements(column) if is_spread and is_apart else 1.0
+
+
+def _divides(
+    differing: Sequence[tuple[Sequence[float], Sequence[Row]]], others: Sequence[str]
+) -> bool:
+    """Return whether the rows of each number, in whatever order, are far apart in a result that is not
+    the same quantity: two populations, which no one value is about."""
+    if not all(_is_repeated(column) for column, _ in differing):
+        return False
+    chance = math.prod(_arrangements(column) for column, _ in differing)
+    return chance * len(others) <= LEAST_CHANCE and any(
+        all(_is_far_apart(column, rows, key) for column, rows in differing) for key in others
+    )
+
+
+def _is_far_apart(column: Sequence[float], rows: Sequence[Row], key: str) -> bool:
+    """Return whether the results of each number differ from those of any other by more than they
+    differ among themselves, and neither they nor their inverses are proportional to the numbers."""
+    groups: dict[float, list[float]] = {}
+    for number, row in zip(column, rows, strict=True):
+        groups.setdefault(number, []).append(row.get(key, math.nan))
+    if any(math.isnan(value) for values in groups.values() for value in values):
+        return False
+    ordered = sorted((min(values), max(values)) for values in groups.values())
+    if not any(low < high for low, high in ordered) or any(
+        above[0] - below[1] <= max(below[1] - below[0], above[1] - above[0])
+        for below, above in itertools.pairwise(ordered)
+    ):
+        return False
+    means = [(number, sum(values) / len(values)) for number, values in groups.items()]
+    return 0 in groups or not (
+        _is_level([mean / number for number, mean in means])
+        or _is_level([mean * number for number, mean in means])
+    )
+
+
+def _is_level(values: Sequence[float]) -> bool:
+    """Return whether values differ by less than a share of the largest."""
+    return max(values) - min(values) <= _SAME * max(map(abs, values))
 
 
 def _is_repeated(column: Sequence[float]) -> bool:

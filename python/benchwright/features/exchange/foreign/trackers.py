@@ -11,6 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -286,15 +287,19 @@ ACTION_STORE = _ActionStoreParser()
 # A row is a run at its own time. `bw stats` reads the rows as trials of one test, like those of any
 # other CSV file; a history has a point for each row.
 
-_TIME_COLUMNS = ("time", "timestamp", "date")
+_TIME_COLUMNS = ("timestamp", "date", "time")
+"""The first that a table has is that of its rows; another `time` is measured."""
 _COMMIT_COLUMNS = ("commit", "revision", "sha", "commit_id")
 _DATE = re.compile(
     r"(?P<year>[0-9]{4})[-./](?P<month>[0-9]{1,2})[-./](?P<day>[0-9]{1,2})"
     r"(?:[T ] *(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<part>[0-9]+))?)?"
     r" *(?P<zone>Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
-_UNIX = re.compile(r"[0-9]{9,10}(\.[0-9]+)?|[0-9]{13}")
-"""Seconds or milliseconds since 1970, from 1973 on."""
+_UNIX = re.compile(r"[0-9]{9,10}(\.[0-9]+)?|[0-9]{13}(\.[0-9]+)?|[0-9]{16}|[0-9]{19}")
+"""Seconds, milliseconds, microseconds or nanoseconds since 1970, from 1973 on."""
+_NS_OF_DIGITS = {9: 10**9, 10: 10**9, 13: 10**6, 16: 1000, 19: 1}
+_ONLY_TIMES = _TIME_COLUMNS[:2]
+"""Nothing that is measured has these names."""
 _YEAR = re.compile(r"\b(19|20)[0-9]{2}\b")
 
 
@@ -303,7 +308,7 @@ def _row_ns(text: str) -> int | None:
     is not understood."""
     text = text.strip()
     if _UNIX.fullmatch(text):
-        return round(float(text) * (1e6 if len(text) == 13 else 1e9))
+        return round(Decimal(text) * _NS_OF_DIGITS[len(text.partition(".")[0])])
     if match := _DATE.fullmatch(text):
         year, month, day, hour, minute, second = (
             int(match[name] or 0) for name in ("year", "month", "day", "hour", "minute", "second")
@@ -330,7 +335,7 @@ class _OtavaParser:
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Return whether the file is CSV with a column of times: its first row has a date there, or
-        a time since 1970 that is not a duration, as a commit or later rows show."""
+        a time since 1970 that is not a duration, as the column's name, a commit or later rows show."""
         if not path.is_file():
             return False
         lines = head.decode("utf-8", "replace").split("\n")
@@ -346,9 +351,10 @@ class _OtavaParser:
             return _row_ns(times[0]) is not None or bool(
                 _YEAR.search(times[0]) and parse_finite(times[0]) is None
             )
+        if any(_is_one(name, (*_ONLY_TIMES, *_COMMIT_COLUMNS)) for name in names):
+            return True
         later = [moment for text in times if (moment := _row_ns(text)) is not None]
-        is_ordered = len(later) > 1 and later == sorted(set(later))
-        return is_ordered or any(_is_one(name, _COMMIT_COLUMNS) for name in names)
+        return len(later) > 1 and later == sorted(set(later))
 
     def read(self, path: Path) -> list[TestResult]:
         """Return the rows as the trials of one test. Raises InputError with file:line:column."""
@@ -396,15 +402,17 @@ _CSV = "csv-syntax"
 def _measured(path: Path, text: str, complaints: ParseErrors) -> list[tuple[TestResult, list[int]]]:
     """Return the tests of the CSV file without the columns of times and commits, with the lines of
     their blocks."""
-    about = (*_TIME_COLUMNS, *_COMMIT_COLUMNS)
+    header = next(csv.reader([text.partition("\n")[0]]), [])
+    times = [name for name in _TIME_COLUMNS if any(_is_one(one, (name,)) for one in header)]
+    about = (*times[:1], *_COMMIT_COLUMNS)
     return CSV_PARSER.with_lines(path, text, complaints, about)
 
 
 def _cell(names: list[str], row: list[str], wanted: tuple[str, ...]) -> str:
-    """Return the first cell of a row in a column with one of these names; empty without one."""
-    return next(
-        (cell.strip() for name, cell in zip(names, row, strict=False) if _is_one(name, wanted)), ""
-    )
+    """Return the cell of a row in the column with the first of these names that there is; empty
+    without one."""
+    cells = dict(zip((name.strip().lower() for name in names), row, strict=False))
+    return next((cells[name].strip() for name in wanted if name in cells), "")
 
 
 def _is_one(name: str, names: tuple[str, ...]) -> bool:
