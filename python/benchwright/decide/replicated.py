@@ -1,7 +1,7 @@
 """When a test with levels of replication stops, and which replicate its next trials are of.
 
 The replicates of fixed numbers run in order, each outer one completed before the next, so that what
-is made for one is made once. Sources: decide/replication.py for numbers that the controller chooses;
+is made for one is made once. Sources: decide/allocation.py for numbers that the controller chooses;
 stats/nested.py for the estimate.
 """
 
@@ -23,8 +23,8 @@ from benchwright.core.plan import (
 from benchwright.core.quantity import finite
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import plural, replicates_text
+from benchwright.decide.allocation import next_path
 from benchwright.decide.history import History, ReplicateOutcome, missing_text
-from benchwright.decide.replication import next_path
 from benchwright.stats.nested import NestedEstimate, Prediction, nested_estimate
 
 

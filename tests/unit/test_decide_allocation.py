@@ -20,9 +20,9 @@ from benchwright.core.plan import (
     StopDecision,
     UntilPrecise,
 )
+from benchwright.decide.allocation import pooled_numbers
 from benchwright.decide.history import History, ReplicateOutcome
 from benchwright.decide.replicated import decide_replicated
-from benchwright.decide.replication import pooled_numbers
 
 MS = 1_000_000
 ENV, DIRECTORY = ReplicateLevel(LevelKind.ENV), ReplicateLevel(LevelKind.DIRECTORY)
