@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+NO_METRICS = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 APART_S = 0.002
 """Between pieces, so that most have a read of their own."""
@@ -118,6 +119,9 @@ class EventServer:
                     if header.startswith(b"content-length:"):
                         length = int(header.partition(b":")[2])
                 reader.read(length)
+                if path == "/metrics":
+                    connection.sendall(NO_METRICS)
+                    continue
                 _, kind, name = path.split("/")[:3]
                 if kind == "hostile":
                     for piece in HOSTILE[name]():

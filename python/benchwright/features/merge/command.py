@@ -12,7 +12,8 @@ from benchwright.inputs.options import given
 
 
 def _answer(arguments: Namespace) -> int | None:
-    if arguments.merge:
+    # `bw history confirm` runs a comparison without these options.
+    if getattr(arguments, "merge", None):
         from benchwright.features.merge.run import merge
 
         return merge(arguments)
