@@ -185,7 +185,12 @@ def test_a_replay_has_the_lengths_and_shared_prefixes_of_its_trace(
 ) -> None:
     prompts = [(1300, [1, 2, 3]), (1400, [1, 2, 4]), (700, [1, 5])]
     rows = (
-        {"timestamp": 4000 * at, "input_length": length, "output_length": 4 + at, "hash_ids": blocks}
+        {
+            "timestamp": 4000 * at,
+            "input_length": length,
+            "output_length": 4 + at,
+            "hash_ids": blocks,
+        }
         for at, (length, blocks) in enumerate(prompts)
     )
     trace = tmp_path / "mooncake.jsonl"

@@ -464,7 +464,7 @@ def test_each_of_several_targets_gets_the_requests_of_its_kind() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ('label = "x"', "a request needs path (HTTP), command (Redis)"),
+        ('label = "x"', "a request needs path (HTTP), message (WebSocket), command (Redis)"),
         ('command = "GET a"\nsql = "SELECT 1"', "command and sql are two requests"),
         ('command = "GET a; GET b"', "command has several commands"),
         ('command = "GET a"\nmethod = "GET"', "method is for a request with path"),

@@ -767,7 +767,9 @@ def _with_nested(target: LoadTarget, options: dict[str, Any]) -> dict[str, Any]:
 
 # -- gRPC ------------------------------------------------------------------------------
 
-_IMPORT = re.compile(r"""^\s*import\s+(?:public\s+|weak\s+)?["']([^"']+)["']\s*;""", re.MULTILINE)
+_IMPORT = re.compile(
+    r"""^[ \t]*import\s+(?:public\s+|weak\s+)?["']([^"']+)["']\s*;""", re.MULTILINE
+)
 _METADATA = re.compile(r"[0-9a-z_.-]+", re.ASCII)
 MOST_PROTO_BYTES = 16 * 2**20
 """Maximum length of a `.proto` file."""

@@ -3,16 +3,21 @@ sockets, as the target says."""
 
 from __future__ import annotations
 
-import http.client
 import socket
-import ssl
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from benchwright.features.load.request import HttpTarget
 
+if TYPE_CHECKING:
+    import http.client
+    import ssl
+
 
 def connected(target: HttpTarget, patience_s: float) -> http.client.HTTPConnection:
     """Return a connection to a target's server; no wait for it is longer. Raises OSError."""
+    import http.client
+
     parts = urlsplit(target.url)
     host, port = parts.hostname or "", parts.port
     context = _context(target) if parts.scheme == "https" else None
@@ -33,6 +38,8 @@ def connected(target: HttpTarget, patience_s: float) -> http.client.HTTPConnecti
 
 
 def _context(target: HttpTarget) -> ssl.SSLContext:
+    import ssl
+
     tls = target.tls
     context = ssl.create_default_context(cafile=tls.ca if tls else None)
     if tls is not None and tls.insecure:

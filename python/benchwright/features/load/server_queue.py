@@ -13,7 +13,6 @@ answer at first is not asked again; no failure of it is one of the load. Sources
 from __future__ import annotations
 
 import contextlib
-import http.client
 import re
 import threading
 from collections.abc import Iterator
@@ -105,6 +104,8 @@ def watched_queue(target: LoadTarget) -> Iterator[QueueWatch | None]:
 
 def _look(target: HttpTarget) -> tuple[str, float] | None:
     """Return the gauge of waiting requests and its value; None if the server does not say."""
+    import http.client
+
     try:
         connection = connected(target, _PATIENCE_S)
         try:

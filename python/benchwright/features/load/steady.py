@@ -110,6 +110,8 @@ def _change(data: np.ndarray, is_log: bool) -> LevelChange | None:
     fit = find_steps(
         np.log(data) if is_log else data, false_alarms=t.LEVEL_UNSTEADY / 2, logarithms=is_log
     )
+    if any(step.change * fit.slope < 0 for step in fit.steps):
+        return None  # a saw: what rises falls back
     edge = -(-data.size // 5)
     cuts = [step.index for step in fit.steps] if not fit.wanders else []
     cuts = cuts or [p.last + 1 for p in fit.patterns if p.kind == "excursion" and p.first == 0]

@@ -10,7 +10,6 @@ asked), and a tokenizer of ours. The probe is not measured; it speaks HTTP/1.1.
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -57,6 +56,8 @@ def _unknown(target: HttpTarget, why: str) -> BenchError:
 
 def _prompt_tokens(target: HttpTarget, path: str, body: bytes, key: str) -> int:
     """Return the tokens of a request's prompt. Raises BenchError."""
+    import http.client
+
     headers = {"content-type": "application/json", **dict(target.headers)}
     if key and "authorization" not in {name.lower() for name in headers}:
         headers["authorization"] = f"Bearer {key}"

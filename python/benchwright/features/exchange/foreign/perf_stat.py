@@ -12,7 +12,7 @@ stands before the run time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,17 @@ from benchwright.findings.result import FileOrigin, TestResult
 from benchwright.study.parsers.api import ParseErrors, parse_finite, read_mixed_text
 from benchwright.study.parsers.units import base_unit, scaled, spec_of
 
-_SEPARATOR = r"(?P<sep>[,;:|/!~^\t]{1,2}?)"
-_ROW = (
-    r"(?P<value><not (?:counted|supported)>|[0-9][0-9.,]*?)"
-    rf"{_SEPARATOR}(?P<unit>(?![0-9.<])[^\n]*?)(?P=sep)"
-    r"(?P<event>(?![0-9.<])\S[^\n]*?)(?P=sep)(?:(?P<spread>[0-9.]+%)(?P=sep))?"
-    r"[0-9]+(?P=sep)[0-9]+[.,][0-9]{2}(?:(?P=sep)(?P<late>[0-9.]+%))?(?:(?P=sep)[^\n]*)?\r?$"
-)
-_COUNTER = re.compile(rf"^{_ROW}", re.MULTILINE)
-_OF_PART = re.compile(rf"^[ \t]*[^\n#{{]+?[,;:|/!~^\t]{_ROW}", re.MULTILINE)
-"""A counter behind a time, a CPU, a core, a socket or a thread."""
+_SEPARATORS = tuple(mark * times for times in (1, 2) for mark in ",;:|/!~^\t")
+_VALUE = re.compile(r"<not (?:counted|supported)>|[0-9][0-9.,]*")
+_TEXT = re.compile(r"(?![0-9.<])\S.*")
+_START = re.compile(r"[0-9.<]")
+_COUNT = re.compile(r"[0-9]+")
+_SHARE = re.compile(r"[0-9]+[.,][0-9]{2}")
+_SPREAD = re.compile(r"[0-9.]+%")
+_LONGEST = 4096
+"""A longer line is none of perf's [characters]."""
+_BEFORE = 4
+"""At most so many fields stand before a counter of a part: a time, a core, the number of its CPUs."""
 _METRIC = re.compile(r"[,;:|/!~^\t]{4,}[^\n]*")
 """A metric without a counter: all earlier fields are empty."""
 _STARTED = "# started on "
@@ -70,8 +71,9 @@ class _PerfStatParser:
         if not path.is_file():
             return False
         text = head.decode("utf-8", "replace")
-        forms = (_COUNTER, _OF_PART, _JSON_ROW)
-        return text.startswith(_STARTED) or any(form.search(text) for form in forms)
+        return text.startswith(_STARTED) or any(
+            _row(line) or _is_of_part(line) or _JSON_ROW.match(line) for line in text.split("\n")
+        )
 
     def read(self, path: Path) -> list[TestResult]:
         """Return the runs as one test. Raises InputError with file:line:column."""
@@ -92,18 +94,53 @@ def _counters(text: str, complaints: ParseErrors) -> Iterator[_Counter | None]:
     """Yield the counters, and None where perf says that it began."""
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip("\r")
-        row = _COUNTER.match(line)
+        row = _row(line)
         if line.startswith(_STARTED):
             yield None
         elif row is not None:
-            is_mean = bool(row["spread"] or row["late"])
-            yield _Counter(number, row["event"], row["value"], row["unit"], is_mean)
+            yield msgspec.structs.replace(row, line=number)
         elif line.startswith("{"):
             yield from _json_counter(number, line, complaints)
-        elif _OF_PART.match(line):
+        elif _is_of_part(line):
             _refuse_part((number, line), complaints)
         elif line.strip() and not line.startswith("#") and not _METRIC.fullmatch(line):
             complaints.not_read(number, f"{line.strip()[:60]!r} is no counter")
+
+
+def _row(line: str) -> _Counter | None:
+    """Return the counter of a line, without the number of the line; None if it has none."""
+    if len(line) > _LONGEST:
+        return None
+    found = (_of_fields(line.split(mark), mark) for mark in _SEPARATORS if mark in line)
+    return next((counter for counter in found if counter is not None), None)
+
+
+def _is_of_part(line: str) -> bool:
+    """Return whether a counter stands behind a time, a CPU, a core, a socket or a thread."""
+    if len(line) > _LONGEST or line.startswith(("#", "{")):
+        return False
+    for mark in _SEPARATORS:
+        fields = line.split(mark)
+        if any(_of_fields(fields[at:], mark) for at in range(1, min(len(fields), _BEFORE + 1))):
+            return True
+    return False
+
+
+def _of_fields(fields: Sequence[str], mark: str) -> _Counter | None:
+    """Return the counter of the fields of a line: value, unit, event, in which the separator may be,
+    perhaps the spread of several runs, run time, share of it, perhaps the spread."""
+    if len(fields) < 5 or not _VALUE.fullmatch(fields[0]) or _START.match(fields[1]):
+        return None
+    for end in range(3, len(fields) - 1):
+        rest = fields[end : end + 4]
+        has_spread = _SPREAD.fullmatch(rest[0]) is not None
+        times = rest[1:] if has_spread else rest
+        if len(times) > 1 and _COUNT.fullmatch(times[0]) and _SHARE.fullmatch(times[1]):
+            event = mark.join(fields[2:end])
+            is_mean = has_spread or (len(times) > 2 and bool(_SPREAD.fullmatch(times[2])))
+            known = _TEXT.fullmatch(event)
+            return _Counter(0, event, fields[0], fields[1], is_mean) if known else None
+    return None
 
 
 def _json_counter(number: int, line: str, complaints: ParseErrors) -> Iterator[_Counter]:
