@@ -7,6 +7,7 @@ it is no interval here.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -402,7 +403,9 @@ _CSV = "csv-syntax"
 def _measured(path: Path, text: str, complaints: ParseErrors) -> list[tuple[TestResult, list[int]]]:
     """Return the tests of the CSV file without the columns of times and commits, with the lines of
     their blocks."""
-    header = next(csv.reader([text.partition("\n")[0]]), [])
+    header: list[str] = []
+    with contextlib.suppress(csv.Error):  # the table names it, with its place
+        header = next(csv.reader([text.partition("\n")[0]]), [])
     times = [name for name in _TIME_COLUMNS if any(_is_one(one, (name,)) for one in header)]
     about = (*times[:1], *_COMMIT_COLUMNS)
     return CSV_PARSER.with_lines(path, text, complaints, about)
