@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from benchwright.core.errors import StudyError
     from benchwright.core.results import Finding
     from benchwright.findings.codes import Code
+    from benchwright.page.document import PartWords
     from benchwright.page.kinds import SessionKind, TrialDocumentKind
     from benchwright.run.gangs import SessionGangs
     from benchwright.run.surroundings import Surrounding
@@ -140,6 +141,10 @@ class Feature:
 
     def calls(self) -> Mapping[str, Any]:
         """Return the functions and types that it adds to the Python API, by name."""
+        return {}
+
+    def part_words(self) -> Mapping[str, PartWords]:
+        """Return what a page calls its parts that are no sessions, by their kind."""
         return {}
 
     def session_kinds(self) -> Mapping[str, SessionKind]:

@@ -6,9 +6,21 @@ blocks (views/blocks.py).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from benchwright.views.blocks import FindingLine, Lines, Section, Tile, Tone
+
+
+class PartWords(NamedTuple):
+    """What a page calls a part of a kind that a feature adds and that is no session."""
+
+    title: str
+    noun: str
+    """What its findings concern: `jobs`."""
+    source: str
+    """What the page was written from."""
 
 
 class ReportPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,8 +23,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from benchwright.core.observation import FoldedStacks
-from benchwright.feature import observers, session_kind
-from benchwright.page.document import ReportDocument, ReportPart
+from benchwright.core.text import plural
+from benchwright.feature import features, observers, session_kind
+from benchwright.page.document import PartWords, ReportDocument, ReportPart
 from benchwright.report.charts.svg import CHART_CSS, PANEL_WIDTH, WIDE_PANEL, sheet_svg
 from benchwright.study.contents import NULL_KIND
 from benchwright.views.blocks import Block, Download, Flame, Group, LongSeries, Picture, Section
@@ -176,6 +177,7 @@ def _environment() -> Environment:
         "collapsed": _collapsed,
         "kind_title": _kind_title,
         "noun": _noun,
+        "source": _source,
         "kind": _kind,
         "headline": _headline,
         "marked": _marked,
@@ -200,22 +202,34 @@ def anchor_of(part: ReportPart) -> str:
     return f"{part.id}-answer"
 
 
-_TITLES = {"compare": "comparison", NULL_KIND: "null comparison", "merge": "merged comparison"}
-_NOUNS = {"history": "series", "merge": "jobs"}
+_TITLES = {"compare": "comparison", NULL_KIND: "null comparison"}
+
+
+def _words(kind: str) -> PartWords | None:
+    """Return what the feature that adds a kind of parts calls them."""
+    return next((words[kind] for one in features() if kind in (words := one.part_words())), None)
 
 
 def _kind_title(kind: str) -> str:
-    """Return what the session, the history or the file of a part is called."""
-    of_feature = session_kind(kind)
-    return _TITLES.get(kind, kind) if of_feature is None else of_feature.title
+    """Return what the session, the file or another part is called."""
+    named = session_kind(kind) or _words(kind)
+    return _TITLES.get(kind, kind) if named is None else named.title
 
 
 def _noun(kind: str) -> str:
     """Return what the findings of a part concern."""
-    of_feature = session_kind(kind)
-    if of_feature is None:
-        return _NOUNS.get(kind, "tests")
-    return of_feature.noun
+    named = session_kind(kind) or _words(kind)
+    return "tests" if named is None else named.noun
+
+
+def _source(document: ReportDocument) -> str:
+    """Return what a page was written from."""
+    words = _words(document.parts[0].kind)
+    if words is not None:
+        return words.source
+    if any(part.kind == "file" for part in document.parts):
+        return "results"
+    return plural(len(document.parts), "stored session")
 
 
 def _headline(sentence: str) -> tuple[str, str]:

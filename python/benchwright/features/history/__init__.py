@@ -9,6 +9,7 @@ from benchwright.feature import AddParser, DocumentType, Feature
 
 if TYPE_CHECKING:
     from benchwright.findings.codes import Code
+    from benchwright.page.document import PartWords
 
 
 class History(Feature):
@@ -37,6 +38,11 @@ class History(Feature):
         from benchwright.features.history.codes import CODES
 
         return CODES
+
+    def part_words(self) -> Mapping[str, PartWords]:
+        from benchwright.page.document import PartWords
+
+        return {"history": PartWords("history", "series", "a history")}
 
 
 FEATURE: Feature = History()

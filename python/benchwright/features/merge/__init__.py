@@ -10,6 +10,7 @@ from benchwright.feature import DocumentType, Feature
 if TYPE_CHECKING:
     from benchwright.cli.shared_options import AddedOptions
     from benchwright.findings.codes import Code
+    from benchwright.page.document import PartWords
 
 
 class Merge(Feature):
@@ -33,6 +34,11 @@ class Merge(Feature):
         from benchwright.features.merge.codes import CODES
 
         return CODES
+
+    def part_words(self) -> Mapping[str, PartWords]:
+        from benchwright.page.document import PartWords
+
+        return {"merge": PartWords("merged comparison", "jobs", "the studies of jobs")}
 
 
 FEATURE: Feature = Merge()
