@@ -118,13 +118,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, NotifyOptions, RESULT)
     add_options(parser, TrialWatchOptions, WATCHING)
     add_features_options(parser, "compare")
-    parser.set_defaults(handler=run)
+    parser.set_defaults(handler=_handle)
+
+
+def _handle(arguments: argparse.Namespace) -> int:
+    status = answered_by_feature(arguments, "compare")
+    return run(arguments) if status is None else status
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run `bw compare`; return the exit code."""
-    if (status := answered_by_feature(arguments, "compare")) is not None:
-        return status
+    """Run a comparison, also for another command; return the exit code."""
     _take_commands(arguments)
     request = _request(arguments)
     if arguments.junit is not None:

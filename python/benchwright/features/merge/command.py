@@ -12,8 +12,7 @@ from benchwright.inputs.options import given
 
 
 def _answer(arguments: Namespace) -> int | None:
-    # `bw history confirm` runs a comparison without these options.
-    if getattr(arguments, "merge", None):
+    if arguments.merge:
         from benchwright.features.merge.run import merge
 
         return merge(arguments)
