@@ -161,6 +161,14 @@ def parse_size_bytes(text: str) -> int:
     return int(number * _SIZE[key])
 
 
+def exponential(value: float) -> float:
+    """Return e to this power: a ratio from its logarithm; infinite where it has no number."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
 def finite(value: float) -> float | None:
     """Return a finite number, or None: what is unknown is absent."""
     return value if math.isfinite(value) else None

@@ -20,7 +20,7 @@ from benchwright.core.plan import (
     StopDecision,
     UntilPrecise,
 )
-from benchwright.core.quantity import finite
+from benchwright.core.quantity import exponential, finite
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import plural, replicates_text
 from benchwright.decide.allocation import next_path
@@ -147,7 +147,7 @@ def population_of(
 
     def ends(found: Prediction) -> tuple[float | None, float | None]:
         if is_ratio:
-            return finite(_exp(found.low)), finite(_exp(found.high))
+            return finite(exponential(found.low)), finite(exponential(found.high))
         return finite(max(found.low, least)), finite(found.high)
 
     return Population(
@@ -167,10 +167,6 @@ def population_of(
         ends(nested.next_replicate),
         ends(nested.next_trial),
     )
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 700 else math.inf
 
 
 def level_spreads(

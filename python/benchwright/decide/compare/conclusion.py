@@ -26,7 +26,7 @@ from benchwright.core.comparison import (
     Verdict,
 )
 from benchwright.core.plan import StopDecision
-from benchwright.core.quantity import finite
+from benchwright.core.quantity import exponential, finite
 from benchwright.core.results import Estimate, Population, SlowRuns
 from benchwright.core.text import percent_text, replicates_text
 from benchwright.decide.compare.decision import (
@@ -180,7 +180,7 @@ def _population(evidence: MetricEvidence) -> Population | None:
 
 def _mean(evidence: MetricEvidence, arm: Moments) -> float:
     """Return the geometric mean of an arm; NaN where a value is not positive."""
-    return math.nan if evidence.unfit else _exp(arm.mean)
+    return math.nan if evidence.unfit else exponential(arm.mean)
 
 
 def _smallest_share(
@@ -191,7 +191,7 @@ def _smallest_share(
         return math.nan
     asked = len(judged_pairs(rule)) + len(others.verdicts)
     hypotheses = asked if metric.judged else 1
-    return _exp(smallest_effect(rule, evidence, hypotheses)) - 1
+    return exponential(smallest_effect(rule, evidence, hypotheses)) - 1
 
 
 def ratio_estimate(rule: ComparisonRule, evidence: MetricEvidence) -> Estimate:
@@ -203,9 +203,9 @@ def ratio_estimate(rule: ComparisonRule, evidence: MetricEvidence) -> Estimate:
     elif why_no_interval(rule, evidence):
         interval = LogRatioInterval(interval.center, math.nan, interval.method)
     return Estimate(
-        _exp(interval.center),
-        _exp(interval.low),
-        _exp(interval.high),
+        exponential(interval.center),
+        exponential(interval.low),
+        exponential(interval.high),
         rule.confidence,
         interval.method,
         evidence.n,
@@ -276,7 +276,7 @@ def _gate_detail(rule: ComparisonRule, history: ComparisonHistory, judged: Judge
         return f"{counts}: at least {MIN_VALUES_FOR_DEPENDENCE} of each show whether trials are independent"
     ratio = ratio_estimate(rule, evidence)
     log_limit = gate_limit(rule, judged.gate)
-    limit = _exp(log_limit)
+    limit = exponential(log_limit)
     why = _why_passed(judged.gate, ratio, log_limit) + f"{_unseen_text(evidence)}; "
     if judged.outcome is not GateOutcome.PASSED:
         why = ""
@@ -318,13 +318,6 @@ def _why_passed(gate: Gate, ratio: Estimate, log_limit: float) -> str:
         f"{gate.direction} by more than {percent_text(gate.share)} is ruled out: "
         f"the interval ends at {percent_text(end - 1)} {way}; "
     )
-
-
-def _exp(value: float) -> float:
-    try:
-        return math.exp(value)
-    except OverflowError:
-        return math.inf
 
 
 def comparison_progress(

@@ -31,6 +31,7 @@ from benchwright.core.comparison import (
 )
 from benchwright.core.machine import FactWeight
 from benchwright.core.plan import StopDecision
+from benchwright.core.quantity import exponential
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import list_text, number_text, plural, some_text
 from benchwright.decide.compare.conclusion import conclude
@@ -354,7 +355,13 @@ def _merged_ratio(
         heterogeneity = _interval(effects.i_squared, of, n)
         ends = effects.next_job
         prediction = Estimate(
-            math.nan, _exp(ends.low), _exp(ends.high), of, "fiducial-mixture", n, "ratio"
+            math.nan,
+            exponential(ends.low),
+            exponential(ends.high),
+            of,
+            "fiducial-mixture",
+            n,
+            "ratio",
         )
     return MergedRatio(verdict, tuple(rows), spread, heterogeneity, prediction)
 
@@ -364,13 +371,6 @@ def _interval(
 ) -> Estimate:
     value, low, high = map(scaled, (of.value, of.low, of.high))
     return Estimate(value, low, high, confidence, "q-profile", n)
-
-
-def _exp(value: float) -> float:
-    try:
-        return math.exp(value)
-    except OverflowError:
-        return math.inf
 
 
 def machine_texts(jobs: Sequence[Job]) -> tuple[str, ...]:

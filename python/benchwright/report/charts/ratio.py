@@ -7,7 +7,7 @@ from statistics import fmean
 
 import msgspec
 
-from benchwright.core.quantity import finite
+from benchwright.core.quantity import exponential, finite
 from benchwright.core.results import Estimate
 from benchwright.findings.result import TestResult
 from benchwright.report.charts.plan import (
@@ -61,13 +61,9 @@ def ratio_of_tests(
     )
     method = f"{mixture_interval.method}, paired"
     value, low, high = map(
-        _exp, (mixture_interval.value, mixture_interval.low, mixture_interval.high)
+        exponential, (mixture_interval.value, mixture_interval.low, mixture_interval.high)
     )
     return Estimate(value, low, high, confidence, method, mixture_interval.n, "ratio")
-
-
-def _exp(value: float) -> float:
-    return math.inf if value > 700 else math.exp(value)
 
 
 def _paired(baseline: TestResult, test: TestResult) -> bool:
