@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from benchwright.core.plan import Command, CommandMode, FixedCount, Phases, TestPlan
-from benchwright.core.replication import (
+from benchwright.core.plan import (
     AS_PLANNED,
+    Command,
+    CommandMode,
+    FixedCount,
     LevelKind,
+    Phases,
     ReplicateLevel,
     Replication,
+    TestPlan,
     TrialSetting,
-    directory_name,
-    seed_of,
-    setting_of,
 )
+from benchwright.core.replication import directory_name, seed_of, setting_of
 from benchwright.trial.protocol import ExecEnvironment, command_request, epochs_request
 
 TWO = Replication(

@@ -224,11 +224,8 @@ class LevelKind(enum.StrEnum):
     """A build with another seed."""
     PROCESS = "process"
     """A server or runtime that PRESETUP starts again."""
-    BOOT = "boot"
-    HOST = "host"
     TIME = "time"
     """Another time, at random within a span."""
-    JOB = "job"
 
 
 class ReplicateLevel(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,30 +10,8 @@ Reasonable Time (several levels of repetition).
 
 from __future__ import annotations
 
-from benchwright.core.plan import (
-    AS_PLANNED,
-    LevelKind,
-    ReplicateLevel,
-    ReplicatePath,
-    Replication,
-    TrialSetting,
-)
+from benchwright.core.plan import LevelKind, ReplicatePath, Replication, TrialSetting
 from benchwright.core.text import plural, plural_of, replicates_text
-
-__all__ = [
-    "AS_PLANNED",
-    "LevelKind",
-    "ReplicateLevel",
-    "ReplicatePath",
-    "Replication",
-    "TrialSetting",
-    "describe_replication",
-    "directory_name",
-    "levels_text",
-    "seed_of",
-    "setting_of",
-    "starts_cold",
-]
 
 
 def levels_text(replication: Replication) -> str:

@@ -24,13 +24,14 @@ from benchwright.core.plan import (
     AS_PLANNED,
     Command,
     CommandMode,
+    LevelKind,
     ReplicateLevel,
     ReplicatePath,
     Replication,
     TestPlan,
     TrialSetting,
 )
-from benchwright.core.replication import LevelKind, directory_name, seed_of, setting_of
+from benchwright.core.replication import directory_name, seed_of, setting_of
 from benchwright.core.text import size_text, status_text
 from benchwright.run.ledger import Ledger
 from benchwright.run.performer import Performer, make_directory
@@ -72,11 +73,6 @@ class Replicates:
         """Original directories, in the order of their first use."""
         root = ledger.study.path.resolve() / DIRECTORY / str(ledger.session)
         self._root = root / key.replace("/", "-")
-
-    @property
-    def restarts(self) -> bool:
-        """Whether PRESETUP runs again for replicates."""
-        return self._depth(LevelKind.PROCESS) is not None
 
     def outside(self, setting: TrialSetting, plan: TestPlan) -> TrialSetting:
         """Return the setting of PRESETUP and POSTCLEANUP: that of the levels outside `process`, and
