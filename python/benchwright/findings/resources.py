@@ -573,11 +573,6 @@ def _too_short(
         elapsed = found["elapsed"].values if "elapsed" in found else ()
         if coarse := coarse_times(elapsed, clock_s):
             yield make_finding("work-too-short-for-the-clock", name, coarse)
-    for metric in book.shown(found):
-        row = book.row(metric)
-        removed = None if row.computed else removed_work(metric, row.unit, found[metric].values)
-        if removed is not None:
-            yield make_finding("work-removed", name, removed)
     declared = [metric for metric in book.declared if metric in found]
     if "elapsed" in found and not declared:
         start = mostly_start(trials, found["elapsed"].values)
@@ -585,9 +580,13 @@ def _too_short(
             yield make_finding("work-too-short-for-the-clock", name, start)
     known = ("user", "system", *(("elapsed",) if clock_s else ()))
     for metric in book.shown(found):
-        row = book.row(metric)
-        if not row.computed and metric not in known:
-            grain = grain_of(metric, row.unit, found[metric].values)
+        row, values = book.row(metric), found[metric].values
+        if row.computed:
+            continue
+        if (removed := removed_work(metric, row.unit, values)) is not None:
+            yield make_finding("work-removed", name, removed)
+        if metric not in known:
+            grain = grain_of(metric, row.unit, values)
             if grain is not None:
                 yield make_finding("work-too-short-for-the-clock", name, grain)
 

@@ -284,14 +284,8 @@ def program_from_command(request: CommandRequest) -> Program:
 
 def draws_of_command(request: CommandRequest) -> Draws | None:
     """Return the inputs that are drawn for each trial. Raises InputError."""
-    if request.draws is not None:
-        return request.draws
-    reader = _StoppingOptions(request)
     texts = request.commands or (" ".join(request.command),)
-    found = reader.drawn(request.draw, texts, reader.value("seed") or 0)
-    if reader.found:
-        raise InputError(reader.found)
-    return found
+    return _StoppingOptions(request).draws(request.draw, request.draws, texts)
 
 
 def stopping_rule(

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from benchwright.core.draws import DrawnInput, Draws
+from benchwright.core.errors import InputError
 from benchwright.core.plan import CommandMode, LevelKind, MetricSpec, ReplicateLevel, is_plain
 from benchwright.core.quantity import parse_duration_ns, share_within
 from benchwright.core.text import plural
@@ -53,9 +54,13 @@ class CommandOptionReader(OptionReader[R]):
                 specs.append(spec)
         return specs
 
-    def drawn(self, words: Sequence[str], texts: Sequence[str], seed: int) -> Draws | None:
-        """Return the inputs of `--draw`, None without any. `texts`: the commands, in each of which
-        an input must be."""
+    def draws(
+        self, words: Sequence[str], stored: Draws | None, texts: Sequence[str]
+    ) -> Draws | None:
+        """Return the inputs of `--draw`, or those that a session `stored`; None without any. `texts`:
+        the commands, in each of which an input must be. Raises InputError."""
+        if stored is not None:
+            return stored
         inputs: list[DrawnInput] = []
         for word in words:
             one = self.parsed("--draw", word, parse_draw, DRAW_HINT)
@@ -67,6 +72,9 @@ class CommandOptionReader(OptionReader[R]):
                 message = f"{{{one.name}}} is not in every command"
                 self.wrong("--draw", word, message, f"write {{{one.name}}} where its value belongs")
             inputs.append(one)
+        seed = self.value("seed") or 0
+        if self.found:
+            raise InputError(self.found)
         return Draws(seed, tuple(inputs)) if inputs else None
 
     def replicate_levels(self, words: Sequence[str], spread: str | None) -> list[ReplicateLevel]:

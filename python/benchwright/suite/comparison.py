@@ -518,13 +518,8 @@ def program_from_comparison(request: ComparisonRequest) -> Program:
 
 def draws_of_comparison(request: ComparisonRequest) -> Draws | None:
     """Return the inputs that are drawn for each block. Raises InputError."""
-    if request.draws is not None:
-        return request.draws
     reader = ComparisonRuleOptions(request)
-    found = reader.drawn(request.draw, request.commands, reader.value("seed") or 0)
-    if reader.found:
-        raise InputError(reader.found)
-    return found
+    return reader.draws(request.draw, request.draws, request.commands)
 
 
 class _ComparisonOptions(ComparisonRuleOptions):

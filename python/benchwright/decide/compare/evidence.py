@@ -141,8 +141,9 @@ class _RunningMoments:
 class _PairEvidence:
     """One metric of one candidate."""
 
-    def __init__(self, paired: bool, pilot: int) -> None:
-        self.paired, self.pilot = paired, pilot
+    def __init__(self, rule: ComparisonRule) -> None:
+        self._rule = rule
+        self.paired, self.pilot = rule.paired, rule.minimum
         self.baseline, self.candidate = _RunningMoments(), _RunningMoments()
         self.difference = _RunningMoments()
         self.pilot_sdev = math.nan
@@ -200,8 +201,8 @@ class _PairEvidence:
             self.baseline.add(logs[0])
             self.logs.baseline.append(logs[0])
 
-    def evidence(self, rule: ComparisonRule) -> MetricEvidence:
-        nested = None
+    def evidence(self) -> MetricEvidence:
+        nested, rule = None, self._rule
         if rule.replication is not None and self.ratios:
             # Few comparisons replicate anything.
             from benchwright.decide.replicated import nested_of
@@ -241,15 +242,7 @@ class _PairEvidence:
         if running.n == self.pilot:
             self.pilot_sdev = running.moments().sdev
             if not self.paired:
-                evidence = MetricEvidence(
-                    self.paired,
-                    self.baseline.moments(),
-                    self.candidate.moments(),
-                    self.difference.moments(),
-                    self.pilot_sdev,
-                    logs=self.logs,
-                )
-                self.pilot_errors = evidence.errors()
+                self.pilot_errors = self.evidence().errors()
 
 
 class ComparisonBuilder:
@@ -262,7 +255,7 @@ class ComparisonBuilder:
         self._is_failed = False
         """Whether a trial of the last block failed."""
         self._pairs = {
-            (metric.name, place): _PairEvidence(rule.paired, rule.minimum)
+            (metric.name, place): _PairEvidence(rule)
             for metric in rule.metrics
             for place in range(1, rule.arms)
         }
@@ -303,7 +296,7 @@ class ComparisonBuilder:
             self._blocks,
             self._failed,
             self._duration_ns,
-            {key: pair.evidence(self._rule) for key, pair in self._pairs.items()},
+            {key: pair.evidence() for key, pair in self._pairs.items()},
             tuple(self._outcomes),
         )
 

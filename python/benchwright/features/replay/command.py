@@ -16,7 +16,13 @@ from benchwright.features.load.options import TraceOptions
 from benchwright.features.load.parse import has_files, kind_of, parse_target, target_text
 from benchwright.features.load.plan import PreparedLoad, plan_of_prompts, plan_of_traces
 from benchwright.features.load.prompt_traces import TracePart, read_prompt_trace
-from benchwright.features.load.request import HttpTarget, LanguageModel, NamedTarget, SeveralTarget
+from benchwright.features.load.request import (
+    HttpTarget,
+    LanguageModel,
+    LoadTarget,
+    NamedTarget,
+    SeveralTarget,
+)
 from benchwright.features.load.workload import MICRO, Trace
 from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.option_reader import OptionReader
@@ -103,16 +109,24 @@ def plan_of(arguments: argparse.Namespace) -> PreparedLoad:
         plan = _plan_of_prompts(arguments, fields, wrong)
         return options.on_hosts(plan, hosts, arguments)
     traces, several = _mapped(arguments, Trace(**fields), wrong)
+    target, run = _target_and_run(arguments, several, wrong)
+    plan = plan_of_traces(traces, run, target)
+    return options.on_hosts(plan, hosts, arguments)
+
+
+def _target_and_run(
+    arguments: argparse.Namespace, several: SeveralTarget | None, wrong: list[Diagnostic]
+) -> tuple[LoadTarget, dict[str, Any]]:
+    """Return the target, and the fields of the load's run. Raises InputError with all mistakes."""
     target = options.target_of(arguments, several, wrong)
-    said = options.trial_seed() | options.run_fields(arguments, wrong)
+    run = options.trial_seed() | options.run_fields(arguments, wrong)
     options.raise_all(wrong)
     if target is None:
         raise options.no_target("bw replay")
     options.check_samples(arguments, arguments.trace)
     if arguments.samples is not None:
-        said["samples"] = arguments.samples
-    plan = plan_of_traces(traces, said, target)
-    return options.on_hosts(plan, hosts, arguments)
+        run["samples"] = arguments.samples
+    return target, run
 
 
 _OF_PROMPTS = {"path", "speed_micro", "from_ns", "for_ns", "lenient"}
@@ -131,14 +145,7 @@ def _plan_of_prompts(
     if len(arguments.trace) > 1 or arguments.mapped or arguments.prompt_trace:
         message = "a trace of prompts is the only one of its replay"
         wrong.append(option_mistake("TRACE", message, text=arguments.trace[-1]))
-    target = options.target_of(arguments, None, wrong)
-    said = options.trial_seed() | options.run_fields(arguments, wrong)
-    options.raise_all(wrong)
-    if target is None:
-        raise options.no_target("bw replay")
-    options.check_samples(arguments, arguments.trace)
-    if arguments.samples is not None:
-        said["samples"] = arguments.samples
+    target, run = _target_and_run(arguments, None, wrong)
     assert isinstance(target, HttpTarget), "--llm is for it: target_of"
     part = TracePart(
         **{name: fields[name] for name in ("from_ns", "for_ns", "lenient") if name in fields}
@@ -148,7 +155,7 @@ def _plan_of_prompts(
     assert isinstance(model, LanguageModel), "--llm is given"
     model = msgspec.structs.replace(model, prompt_trace=trace)
     target = msgspec.structs.replace(target, language_model=model)
-    return plan_of_prompts(trace, fields.get("speed_micro", MICRO), said, target)
+    return plan_of_prompts(trace, fields.get("speed_micro", MICRO), run, target)
 
 
 def _mapped(

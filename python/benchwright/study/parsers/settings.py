@@ -210,18 +210,31 @@ def _arrangements(column: Sequence[float]) -> float:
     return min(1.0, math.exp(math.lgamma(len(counts) + 1) - possible))
 
 
+def _results_of(
+    column: Sequence[float], rows: Sequence[Row], key: str
+) -> dict[float, list[float]] | None:
+    """Return the results of the rows of each number; None if one is missing, or if those of no number
+    differ."""
+    groups: dict[float, list[float]] = {}
+    for number, row in zip(column, rows, strict=True):
+        groups.setdefault(number, []).append(row.get(key, math.nan))
+    is_whole = not any(math.isnan(value) for values in groups.values() for value in values)
+    return groups if is_whole and any(len({*one}) > 1 for one in groups.values()) else None
+
+
+def _ranges(groups: Mapping[float, Sequence[float]]) -> list[tuple[float, float]]:
+    """Return the least and the largest result of each number, in their order."""
+    return sorted((min(values), max(values)) for values in groups.values())
+
+
 def _chance_apart(column: Sequence[float], rows: Sequence[Row], key: str) -> float:
     """Return the probability that the results of the rows of each number would not overlap with
     those of another by chance; 1 where they do overlap, or have no spread."""
-    ranges: dict[float, list[float]] = {}
-    for value, row in zip(column, rows, strict=True):
-        ranges.setdefault(value, []).append(row.get(key, math.nan))
-    ordered = sorted((min(values), max(values)) for values in ranges.values())
-    if any(math.isnan(low + high) for low, high in ordered):
+    groups = _results_of(column, rows, key)
+    if groups is None:
         return 1.0
-    is_spread = any(low < high for low, high in ordered)
-    is_apart = all(one[1] < other[0] for one, other in itertools.pairwise(ordered))
-    return _arrangements(column) if is_spread and is_apart else 1.0
+    is_apart = all(one[1] < other[0] for one, other in itertools.pairwise(_ranges(groups)))
+    return _arrangements(column) if is_apart else 1.0
 
 
 def _divides(
@@ -240,15 +253,10 @@ def _divides(
 def _is_far_apart(column: Sequence[float], rows: Sequence[Row], key: str) -> bool:
     """Return whether the results of each number differ from those of any other by more than they
     differ among themselves, and neither they nor their inverses are proportional to the numbers."""
-    groups: dict[float, list[float]] = {}
-    for number, row in zip(column, rows, strict=True):
-        groups.setdefault(number, []).append(row.get(key, math.nan))
-    if any(math.isnan(value) for values in groups.values() for value in values):
-        return False
-    ordered = sorted((min(values), max(values)) for values in groups.values())
-    if not any(low < high for low, high in ordered) or any(
+    groups = _results_of(column, rows, key)
+    if groups is None or any(
         above[0] - below[1] <= max(below[1] - below[0], above[1] - above[0])
-        for below, above in itertools.pairwise(ordered)
+        for below, above in itertools.pairwise(_ranges(groups))
     ):
         return False
     means = [(number, sum(values) / len(values)) for number, values in groups.items()]
