@@ -7,18 +7,22 @@ import math
 import os
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.draws import DrawnInput, Draws
 from benchwright.core.observation import Trial
+from benchwright.findings.drawn import drawn_findings
+from benchwright.findings.result import TestResult
 from benchwright.inputs.draw import parse_draw
 from benchwright.stats.input_dependence import number_dependence, text_dependence
 from benchwright.study.contents import stored_findings, tests_of
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.program import Compare, SetPhase
+from watched_uses import trial
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 SAMPLES = 4_000 if FULL else 400
@@ -173,6 +177,19 @@ def test_what_depends_on_the_input_is_a_finding(
     page = (tmp_path / "page.html").read_text()
     assert "Along the input n" in page
     assert "Along the input f" in page
+
+
+def test_the_mean_of_all_inputs_is_not_below_what_is_possible() -> None:
+    values = {"a": 0.01, "b": 0.035, "c": 0.02}
+    trials = tuple(
+        msgspec.structs.replace(
+            trial(at, values={"elapsed": values[q] + at * 1e-5}), drawn=(("q", q),)
+        )
+        for at, q in enumerate("abc" * 8, 1)
+    )
+    (finding,) = drawn_findings(TestResult("t", whole_trials=trials))
+    assert "its 3 values differ by" in finding.evidence
+    assert "the mean is 0 ns to" in finding.evidence
 
 
 def test_how_a_ratio_depends_on_the_input_is_a_finding(

@@ -408,6 +408,15 @@ UNSTEADY_CODES = (
 
 MACHINE_CODES: dict[str, Code] = merge_tables(LIMITER_CODES, MACHINE_FINDING_CODES)
 
+_LARGEST = "the largest with {name} = {worst}: {value}"
+_DEPENDS = {
+    "number": "{what} depends on {name}: {factor:3} times ({low:3} to {high:3}) from {name} = {least:g} to "
+    "{most:g}; " + _LARGEST,
+    "text": "{what} depends on {name}: its {inputs} values differ by {spread} ({ends}); "
+    + _LARGEST
+    + "; of all inputs like these the mean is {mean_low} to {mean_high}, the interval of the trials is about "
+    "these alone",
+}
 _CODES: dict[str, Code] = {
     "command-failed": Code(
         Severity.SERIOUS,
@@ -616,11 +625,13 @@ _CODES: dict[str, Code] = {
         Severity.NOTE,
         "The mean is about all inputs that --draw can give; measure one of them alone for a figure "
         "about that one.",
+        says=_DEPENDS,
     ),
     "ratio-depends-on-input": Code(
         Severity.NOTE,
         "The verdict is about the mean over all inputs that --draw can give: look at the inputs with "
         "the worst ratio.",
+        says=_DEPENDS,
     ),
     "one-replicate": Code(
         Severity.WARNING,

@@ -7,12 +7,13 @@ or block of a comparison, is one draw; so nothing here doubts it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchwright.core.comparison import ComparisonResult
 from benchwright.core.plan import Pairs
-from benchwright.core.results import Finding
-from benchwright.core.text import number_text, percent_text, quantity_text
+from benchwright.core.results import Figure, Finding, FindingFigures, Value, states
+from benchwright.core.text import quantity_text
 from benchwright.findings.codes import make_finding
 from benchwright.findings.result import TestResult
 from benchwright.stats.input_dependence import number_dependence, text_dependence
@@ -30,10 +31,12 @@ def drawn_findings(test: TestResult) -> list[Finding]:
         for epoch, value in zip(column.epochs, column.values, strict=True)
         if epoch in drawn
     ]
-    unit = test.rules.row(name).unit
+    row = test.rules.row(name)
+    least = -math.inf if row.signed else 0.0
+    pairs, values = [one for one, _ in known], [value for _, value in known]
     return [
-        make_finding("depends-on-input", test.name, text)
-        for text in _texts(name, [pairs for pairs, _ in known], [value for _, value in known], unit)
+        make_finding("depends-on-input", test.name, figures)
+        for figures in _dependences(name, pairs, values, row.unit, least)
     ]
 
 
@@ -66,39 +69,46 @@ def drawn_ratio_findings(
             subject = " and ".join(comparison.arms)
             pairs, ratios = [one for one, _ in known], [ratio for _, ratio in known]
             found += [
-                make_finding("ratio-depends-on-input", subject, text)
-                for text in _texts(what, pairs, ratios, "")
+                make_finding("ratio-depends-on-input", subject, figures)
+                for figures in _dependences(what, pairs, ratios)
             ]
     return found
 
 
-def _texts(what: str, drawn: Sequence[Pairs], values: Sequence[float], unit: str) -> Iterator[str]:
-    """Yield a sentence for each input on which the values clearly depend."""
-    names = dict.fromkeys(name for pairs in drawn for name, _ in pairs)
-    for name in names:
+def _dependences(
+    what: str, drawn: Sequence[Pairs], values: Sequence[float], unit: str = "", least: float = 0.0
+) -> Iterator[FindingFigures]:
+    """Yield the figures of each input on which the values clearly depend. `least`: the smallest value
+    that is possible."""
+    for name in dict.fromkeys(name for pairs in drawn for name, _ in pairs):
         inputs = [dict(pairs)[name] for pairs in drawn]
         numbers = numbers_of(inputs)
         worst = max(range(len(values)), key=lambda at: values[at])
-        largest = f"the largest with {name} = {inputs[worst]}: {quantity_text(values[worst], unit)}"
+        about: dict[str, Value] = {"what": what, "name": name, "worst": inputs[worst]}
+        about["value"] = quantity_text(values[worst], unit)
         if numbers is not None:
             line = number_dependence(numbers, values)
             if line is not None and line.is_clear:
                 factor = line.factor
-                yield (
-                    f"{what} depends on {name}: {number_text(factor.value, 3)} times "
-                    f"({number_text(factor.low, 3)} to {number_text(factor.high, 3)}) from {name} = "
-                    f"{line.low:g} to {line.high:g}; {largest}"
+                yield states(
+                    "number",
+                    **about,
+                    factor=factor.value,
+                    low=factor.low,
+                    high=factor.high,
+                    least=line.low,
+                    most=line.high,
                 )
         elif (groups := text_dependence(inputs, values)) is not None and groups.is_clear:
-            share = [one / groups.mean.value for one in (groups.spread.value, groups.spread.low)]
-            most = groups.spread.high / groups.mean.value
-            mean = groups.mean
-            yield (
-                f"{what} depends on {name}: its {groups.inputs} values differ by "
-                f"{percent_text(share[0])} ({percent_text(share[1]).removesuffix(' %')} to "
-                f"{percent_text(most)}); {largest}; of all inputs like these the mean is "
-                f"{quantity_text(mean.low, unit)} to {quantity_text(mean.high, unit)}, the interval "
-                "of the trials is about these alone"
+            mean, spread = groups.mean, groups.spread
+            yield states(
+                "text",
+                **about,
+                inputs=groups.inputs,
+                spread=Figure(spread.value / mean.value, "%"),
+                ends=Figure(spread.low / mean.value, "%", spread.high / mean.value),
+                mean_low=quantity_text(max(mean.low, least), unit),
+                mean_high=quantity_text(mean.high, unit),
             )
 
 
