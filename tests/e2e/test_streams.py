@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import pytest
 from bw_command import bw
 from event_server import SHAPES, event_server
 from ssh_server import free_port
+from started_server import started
 from tiny_model import write_model
 
 STAND_INS = Path(__file__).parents[1] / "stand_ins"
@@ -52,21 +52,6 @@ def events() -> Iterator[str]:
         yield url
 
 
-@contextlib.contextmanager
-def program(*words: str, **how: Any) -> Iterator[str]:
-    """Run a server that prints its URL."""
-    command = [sys.executable, *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **how)
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert url, "the server did not start"
-        yield url
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-
-
 def load(directory: Path, url: str, *words: str, streams: int = STREAMS) -> dict[str, Any]:
     """Return the document of a load of a chat, whatever its exit status."""
     usual = ("--llm", "chat", "--model", "tiny", "--prompt-words", "5", "--output-tokens", "8")
@@ -94,7 +79,7 @@ def test_each_shape_is_read_as_what_it_is(tmp_path: Path, events: str, name: str
 
 
 def test_pings_and_crlf_of_sse_starlette(tmp_path: Path) -> None:
-    with program(str(STAND_INS / "sse_starlette_server.py"), "0.004") as url:
+    with started(sys.executable, str(STAND_INS / "sse_starlette_server.py"), "0.004") as url:
         streams = load(tmp_path, url)["result"]["streams"]
     assert streams["succeeded"] == STREAMS
     assert streams["content_events"] == streams["tokens"] == 3 * STREAMS
@@ -153,8 +138,8 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """llama.cpp's own server with a model of random weights."""
     pytest.importorskip("xllamacpp", reason="xllamacpp has no wheel for this machine")
     model = write_model(tmp_path_factory.mktemp("model") / "tiny.gguf")
-    with program(
-        str(STAND_INS / "tiny_model.py"), str(model), "4", stderr=subprocess.DEVNULL
+    with started(
+        sys.executable, str(STAND_INS / "tiny_model.py"), str(model), "4", stderr=subprocess.DEVNULL
     ) as url:
         yield url
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 from bw_command import bw
+from started_server import started
 
 STAND_INS = Path(__file__).parents[1] / "stand_ins"
 NODE = shutil.which("node")
@@ -25,23 +24,9 @@ WS = Path(__file__).parents[2] / "node_modules" / "ws"
 BY_ID = ("--payload", '{"id": ${id}}', "--answer", "/id")
 
 
-@contextlib.contextmanager
-def program(*command: str) -> Iterator[str]:
-    """Run a server that prints its URL."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert url, "the server did not start"
-        yield url
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with program(sys.executable, str(STAND_INS / "websocket_server.py")) as url:
+    with started(sys.executable, str(STAND_INS / "websocket_server.py")) as url:
         yield url
 
 
@@ -173,7 +158,7 @@ def test_a_silent_server_and_fragments_without_an_end(tmp_path: Path, server: st
 def test_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     command = (sys.executable, str(STAND_INS / "websocket_server.py"), str(path))
-    with program(*command):
+    with started(*command):
         result = load(tmp_path, "ws://host/echo", "--unix-socket", str(path))
     assert errors(result) == {}
 
@@ -232,7 +217,7 @@ def test_node_s_ws(tmp_path: Path) -> None:
     (tmp_path / "server.js").write_text(script)
     (tmp_path / "node_modules").symlink_to(WS.parent)
     assert NODE is not None
-    with program(NODE, str(tmp_path / "server.js")) as url:
+    with started(NODE, str(tmp_path / "server.js")) as url:
         result = load(tmp_path, url, "--payload", "hello world", "--answer", "text:hello")
     assert (errors(result), result["target"]["pushes"]) == ({}, 40)
     assert result["kinds"]["all"]["bytes"] == 40 * len("hello world")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,9 +25,9 @@ from benchwright.run.session import SessionVerdict as Ended
 from benchwright.study.contents import NULL_KIND, last_null, record_capture, tests_of
 from benchwright.study.journal import SessionInfo, Study
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
-from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
+from breaking_bench import BreakingBench
 
 REQUEST = ComparisonRequest(("work a", "work b"), names=("a", "b"), seed="7", token="t")
 
@@ -78,22 +78,6 @@ def elapsed(request: RunRequest, epoch: int, thread: int) -> float:
     test = dict(request.environment)["BW_TEST"]
     scatter = ((epoch * 7919 + sum(test.encode()) * 31) % 101) / 2000
     return (1.0 + scatter) * (1.03 if test.endswith("b") else 1.0)
-
-
-class Breaking(FakeBench):
-    """A bench that breaks at its n-th request."""
-
-    def __init__(self, breaks_at: int) -> None:
-        super().__init__(elapsed)
-        self._left = breaks_at
-
-    def run(
-        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> BatchResult:
-        self._left -= 1
-        if self._left < 0:
-            raise BenchError("launcher-gone", "killed")
-        return super().run(request, abandoned=abandoned)
 
 
 def info(kind: str = "compare") -> SessionInfo:
@@ -164,7 +148,7 @@ def test_a_crash_at_every_request_changes_nothing(tmp_path: Path, design: str) -
     _verdict, undisturbed, _ = run(tmp_path / "whole", whole, request)
     for at in range(0, len(whole.requests), 5):
         place = tmp_path / f"at-{at}"
-        broken, rest = Breaking(at), FakeBench(elapsed)
+        broken, rest = BreakingBench(elapsed, at), FakeBench(elapsed)
         with pytest.raises(BenchError):
             run(place, broken, request)
         verdict, session, _ = run(place, rest, request, again=True)

@@ -26,6 +26,7 @@ from benchwright.suite.program import Program
 from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
+from breaking_bench import BreakingBench
 from session_infos import suite_info
 
 SUITE = """
@@ -85,22 +86,6 @@ def elapsed(request: RunRequest, epoch: int, thread: int) -> float:
     """Return a deterministic time that scatters by a tenth."""
     test = dict(request.environment)["BW_TEST"]
     return 1.0 + ((epoch * 7919 + thread * 31 + sum(test.encode())) % 100) / 1000
-
-
-class Breaking(FakeBench):
-    """A bench that breaks at its n-th request, before or after doing it."""
-
-    def __init__(self, breaks_at: int) -> None:
-        super().__init__(elapsed)
-        self._left = breaks_at
-
-    def run(
-        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> BatchResult:
-        self._left -= 1
-        if self._left < 0:
-            raise BenchError("launcher-gone", "killed")
-        return super().run(request, abandoned=abandoned)
 
 
 def info() -> SessionInfo:
@@ -235,7 +220,7 @@ def test_a_crash_at_every_request_changes_nothing(tmp_path: Path) -> None:
     for at in range(len(whole.requests)):
         place = tmp_path / f"at-{at}"
         with pytest.raises(BenchError):
-            run(place, Breaking(at))
+            run(place, BreakingBench(elapsed, at))
         verdict, session, _ = run(place, FakeBench(elapsed), again=True)
         assert verdict.exit_status == 0
         assert figures(session) == figures(undisturbed), f"broken at request {at}"
@@ -249,7 +234,7 @@ def scan(**options: str) -> Program:
     return program_from_command(msgspec.structs.replace(request, **options))
 
 
-class OneByOne(Breaking):
+class OneByOne(BreakingBench):
     """A bench on which a trial takes so long that a request is one trial."""
 
     def run(
@@ -262,7 +247,7 @@ class OneByOne(Breaking):
 def test_interleaved_tests_are_listed_as_given_and_survive_any_crash(tmp_path: Path) -> None:
     program = scan(runs="4")
     names = ["work:n=2", "work:n=1", "work:n=3"]
-    whole = OneByOne(1000)
+    whole = OneByOne(elapsed, 1000)
     verdict, undisturbed, listener = run(tmp_path / "whole", whole, program)
     assert verdict.exit_status == 0
     assert list(figures(undisturbed)) == names
@@ -274,8 +259,8 @@ def test_interleaved_tests_are_listed_as_given_and_survive_any_crash(tmp_path: P
     for at in range(len(whole.requests)):
         place = tmp_path / f"at-{at}"
         with pytest.raises(BenchError):
-            run(place, OneByOne(at), program)
-        verdict, session, _ = run(place, OneByOne(1000), program, again=True)
+            run(place, OneByOne(elapsed, at), program)
+        verdict, session, _ = run(place, OneByOne(elapsed, 1000), program, again=True)
         assert verdict.exit_status == 0
         assert figures(session) == figures(undisturbed), f"broken at request {at}"
         with contextlib.closing(Study.open_to_read(place)) as study:
@@ -283,7 +268,7 @@ def test_interleaved_tests_are_listed_as_given_and_survive_any_crash(tmp_path: P
 
 
 def test_interleaved_tests_end_by_their_own_rules(tmp_path: Path) -> None:
-    bench = OneByOne(1000)
+    bench = OneByOne(elapsed, 1000)
     _, session, listener = run(
         tmp_path / "study", bench, scan(precision="3%", min_runs="3", max_runs="40")
     )
@@ -296,7 +281,7 @@ def test_interleaved_tests_end_by_their_own_rules(tmp_path: Path) -> None:
 
 def test_a_crash_in_an_epoch_owes_its_cleanup(tmp_path: Path) -> None:
     with pytest.raises(BenchError):
-        run(tmp_path / "study", Breaking(1))
+        run(tmp_path / "study", BreakingBench(elapsed, 1))
     bench = FakeBench(elapsed)
     run(tmp_path / "study", bench, again=True)
     modes = [tuple(c.mode for c in r.commands) for r in bench.requests]
@@ -456,7 +441,7 @@ def test_a_test_begun_again_after_a_restore_is_in_the_study_once(tmp_path: Path)
     """Found by killing: the crash came after the plan was recorded, before a trial."""
     suite = "CHECKPOINT\nTEST t 3\n EXEC work\nDONE\n"
     with pytest.raises(BenchError):
-        run(tmp_path / "study", Breaking(0), suite)
+        run(tmp_path / "study", BreakingBench(elapsed, 0), suite)
     run(tmp_path / "study", FakeBench(quick), suite, again=True)
     with contextlib.closing(Study.open_to_read(tmp_path / "study")) as study:
         (test,) = tests_of(study, 1)
@@ -488,7 +473,7 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing of a session handles it."""
 
 
-class Dying(Breaking):
+class Dying(BreakingBench):
     """A bench with which `bw` is killed at its n-th request."""
 
     def run(
@@ -521,7 +506,7 @@ def test_a_crash_after_a_restored_checkpoint_owes_cleanup(tmp_path: Path) -> Non
     """The test's key changes with the restore; what is owed to it does not."""
     suite = f"CHECKPOINT{WHOLE}"
     with pytest.raises(Killed):
-        run(tmp_path / "study", Dying(1), suite)
+        run(tmp_path / "study", Dying(elapsed, 1), suite)
     after = FakeBench(quick)
     run(tmp_path / "study", after, suite, again=True)
     assert argv0(after) == ["end", "undo", *IN_ORDER]
@@ -531,11 +516,11 @@ def test_a_crash_after_a_restored_checkpoint_owes_cleanup(tmp_path: Path) -> Non
 def test_a_crash_of_a_resumed_session_is_no_interrupt(tmp_path: Path, at: int) -> None:
     """The journal's last end is the interrupt; the crash came later and said nothing."""
     with pytest.raises(Killed):
-        run(tmp_path / "study", Dying(1), WHOLE)
+        run(tmp_path / "study", Dying(elapsed, 1), WHOLE)
     with contextlib.closing(Study.create_or_open(tmp_path / "study")) as study:
         study.end_session(1, "interrupted", "")
     with pytest.raises(Killed):
-        run(tmp_path / "study", Dying(at), WHOLE, again=True)
+        run(tmp_path / "study", Dying(elapsed, at), WHOLE, again=True)
     after = FakeBench(quick)
     _verdict, session, _ = run(tmp_path / "study", after, WHOLE, again=True)
     assert [t.epoch for t in session.tests[0].trials] == [1, 2]
@@ -546,7 +531,7 @@ def test_a_crash_of_a_resumed_session_is_no_interrupt(tmp_path: Path, at: int) -
 def test_a_cleanup_that_is_owed_is_that_of_its_own_epoch(tmp_path: Path) -> None:
     suite = "TEST t 3\n ECHO on\n EXEC work\n CLEANUP end %EPOCH%\nDONE\n"
     with pytest.raises(Killed):
-        run(tmp_path / "study", Dying(1), suite)
+        run(tmp_path / "study", Dying(elapsed, 1), suite)
     after = FakeBench(quick)
     run(tmp_path / "study", after, suite, again=True)
     assert after.requests[0].commands[0].argv == ("end", "2")

@@ -29,9 +29,9 @@ from benchwright.suite.comparison import ComparisonRequest, program_from_compari
 from benchwright.suite.compile import load
 from benchwright.suite.program import Program
 from benchwright.suite.values import replicate_level
-from benchwright.trial.bench import BatchResult
 from benchwright.trial.fake import FakeBench
 from benchwright.trial.protocol import ExecEnvironment, RunRequest
+from breaking_bench import BreakingBench
 from session_infos import suite_info
 
 ENV, BUILD = ReplicateLevel(LevelKind.ENV, 3), ReplicateLevel(LevelKind.BUILD, 2, "make {seed}")
@@ -108,22 +108,6 @@ class Silent:
         return lambda *_: None
 
 
-class Breaking(FakeBench):
-    """A bench that breaks at its n-th request."""
-
-    def __init__(self, breaks_at: int = 10**6) -> None:
-        super().__init__(slower_with_padding)
-        self._left = breaks_at
-
-    def run(
-        self, request: RunRequest, *, abandoned: Callable[[], bool] = lambda: False
-    ) -> BatchResult:
-        self._left -= 1
-        if self._left < 0:
-            raise BenchError("launcher-gone", "killed")
-        return super().run(request, abandoned=abandoned)
-
-
 def slower_with_padding(request: RunRequest, epoch: int, _thread: int) -> float:
     padding = len(dict(request.environment).get(PADDING, ""))
     return 1.0 + padding / 10_000 + epoch % 2 / 1000
@@ -157,7 +141,7 @@ def trials_of(session: Session) -> list[tuple[tuple[int, ...], int, bool]]:
 
 
 def test_each_environment_has_its_own_batch(tmp_path: Path) -> None:
-    bench = Breaking()
+    bench = BreakingBench(slower_with_padding)
     session = run(tmp_path, bench, replicated("env=3"))
     paddings = [len(dict(request.environment)[PADDING]) for request in bench.requests]
     assert len(set(paddings)) == 3
@@ -166,7 +150,7 @@ def test_each_environment_has_its_own_batch(tmp_path: Path) -> None:
 
 
 def test_the_interval_is_about_environments(tmp_path: Path) -> None:
-    session = run(tmp_path, Breaking(), replicated("env=5"))
+    session = run(tmp_path, BreakingBench(slower_with_padding), replicated("env=5"))
     (test,) = session.tests
     result = TestResult(test.name, whole_trials=tuple(test.trials), rule=test.rule, stop=test.stop)
     (row,) = answer_of([result]).tests
@@ -184,16 +168,18 @@ def test_the_interval_is_about_environments(tmp_path: Path) -> None:
 @pytest.mark.parametrize("breaks_at", range(6))
 def test_a_session_that_broke_continues_the_same_design(tmp_path: Path, breaks_at: int) -> None:
     program = replicated("directory=2", "env=2", warmup="1")
-    whole = run(tmp_path / "whole", Breaking(), program)
+    whole = run(tmp_path / "whole", BreakingBench(slower_with_padding), program)
     with contextlib.suppress(BenchError):
-        run(tmp_path, Breaking(breaks_at), program)
-    resumed = run(tmp_path, Breaking(), program, again=True)
+        run(tmp_path, BreakingBench(slower_with_padding, breaks_at), program)
+    resumed = run(tmp_path, BreakingBench(slower_with_padding), program, again=True)
     assert trials_of(resumed) == trials_of(whole)
     assert not (tmp_path / "study" / "replicates").exists()
 
 
 def test_warm_up_trials_are_where_files_are_new(tmp_path: Path) -> None:
-    session = run(tmp_path, Breaking(), replicated("directory=2", "env=2", warmup="1"))
+    session = run(
+        tmp_path, BreakingBench(slower_with_padding), replicated("directory=2", "env=2", warmup="1")
+    )
     warm = [path for path, _, warmup in trials_of(session) if warmup]
     assert warm == [(1, 1), (2, 1)]
     counted = [path for path, _, warmup in trials_of(session) if not warmup]
@@ -220,7 +206,7 @@ def test_a_directory_is_a_copy_of_seeded_length(tmp_path: Path) -> None:
 
 
 def test_builds_run_in_a_copy_with_their_seeds(tmp_path: Path) -> None:
-    bench = Breaking()
+    bench = BreakingBench(slower_with_padding)
     run(tmp_path, bench, replicated("build=3:make SEED={seed}", "env=2"))
     builds = [request for request in bench.requests if request.commands[0].mode == "PRESETUP"]
     texts = [request.commands[0].argv[2] for request in builds]
@@ -252,7 +238,7 @@ def test_a_directory_that_is_too_large_is_refused(
     (tmp_path / "work" / "file").write_text("x" * 100)
     monkeypatch.setattr("benchwright.run.replicates.COPY_LIMIT_BYTES", 99)
     with pytest.raises(BenchError) as caught:
-        run(tmp_path, Breaking(), replicated("directory=3"))
+        run(tmp_path, BreakingBench(slower_with_padding), replicated("directory=3"))
     assert caught.value.code == "replicate-too-large"
 
 
@@ -266,19 +252,17 @@ def compared(*levels: str, **options: object) -> Program:
     return program_from_comparison(msgspec.structs.replace(request, **options))
 
 
-class Interacting(Breaking):
+class Interacting(BreakingBench):
     """Arm b is slower by a share that depends on the environment alone."""
 
     def __init__(self, breaks_at: int = 10**6, mean: float = 0.0) -> None:
-        super().__init__(breaks_at)
-
         def elapsed(request: RunRequest, epoch: int, _thread: int) -> float:
             padding = len(dict(request.environment)[PADDING])
             chance = padding * 2654435761 % 1000 / 1000 - 0.5
             is_b = "b" in request.commands[0].argv
             return (1 + epoch % 3 / 10_000) * (1 + is_b * (mean + 0.04 * chance))
 
-        self._elapsed = elapsed
+        super().__init__(elapsed, breaks_at)
 
 
 def result_of(session: Session) -> ComparisonResult:
@@ -376,7 +360,7 @@ def test_a_null_comparison_stores_what_levels_cost_and_others_are_held_against_i
     tmp_path: Path,
 ) -> None:
     program = compared("env=6", commands=ARMS[:1], names=("a",), is_null=True)
-    bench = Breaking()
+    bench = BreakingBench(slower_with_padding)
     null = result_of(run(tmp_path, bench, program)).null
     assert null is not None
     (floor,) = [one for one in null.floors if one.metric == "elapsed"]
@@ -451,7 +435,7 @@ def test_a_process_is_started_in_its_directory_and_stopped_there(tmp_path: Path)
 def test_a_process_that_a_crash_left_is_stopped_where_it_ran(
     tmp_path: Path, breaks_at: int
 ) -> None:
-    broken = Breaking(breaks_at)
+    broken = BreakingBench(slower_with_padding, breaks_at)
     broken._elapsed = lambda *_: 1.0
     with contextlib.suppress(BenchError):
         run(tmp_path, broken, served())
