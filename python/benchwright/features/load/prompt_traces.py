@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TextIO
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
+from benchwright.core.untrusted import open_regular
 from benchwright.inputs.mistakes import Where, diagnostic, mistake
 
 _SHOWN = 10
@@ -189,7 +190,7 @@ def _part_of(
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[TextIO]:
     """Yield the text of a file, also of one that gzip has compressed."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         compressed = file.peek(2)[:2] == _GZIP
         whole = gzip.GzipFile(fileobj=file) if compressed else file
         with io.TextIOWrapper(whole, encoding="utf-8-sig", newline="") as text:
