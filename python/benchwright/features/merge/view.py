@@ -70,7 +70,8 @@ def spread_sentences(ratio: MergedRatio) -> Iterator[str]:
     yield (
         f"{what}: jobs differ by {percent_text(spread.value)} (standard deviation, {level} interval "
         f"{percent_text(spread.low).removesuffix(' %')} to {percent_text(spread.high)}); "
-        f"{percent_text(share.value)} of the variance between their ratios is not their own error"
+        f"that is {percent_text(share.value)} of the variance between their ratios; the rest is the error "
+        "of each job"
     )
 
 
