@@ -104,40 +104,43 @@ peak-machines: setup ## peak searches of simulated servers on simulated busy mac
 peak-ends: setup ## 1,000 searches on every simulated server, each of which must end; goes on where it was stopped; hours
 	$(BIN)/python tests/sim/peak_ends.py --policies monotone
 
+# --busy lets benches that need an idle machine measure beside other programs.
+BUSY :=
+
 # Each has a target of its own.
 LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py benches/streams.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
-	@set -e; for file in $(filter-out $(LONG_BENCHES),$(wildcard benches/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
+	@set -e; for file in $(filter-out $(LONG_BENCHES),$(wildcard benches/*.py)); do echo "== $$file"; $(BIN)/python "$$file" $$(grep -q add_busy_option "$$file" && echo $(BUSY)); done
 
 bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, those that are installed, and beside another build of it (BEFORE=PATH); half an hour, on a quiet machine
 	@scripts/packages.sh fio:fio wrk:wrk nginx:nginx-light redis-server:redis-server time:time
-	@set -e; PATH="$$(scripts/generators.sh):$$PATH"; before="$${BEFORE:+--before $$BEFORE}"; for file in engine_speed engine_timing "http_speed $$before" nfs_speed "engine_limits $$before"; do echo "== $$file"; set -- $$file; $(BIN)/python "benches/$$1.py" "$${@:2}"; done
+	@set -e; PATH="$$(scripts/generators.sh):$$PATH"; before="$${BEFORE:+--before $$BEFORE}"; for file in engine_speed engine_timing "http_speed $$before" nfs_speed "engine_limits $$before"; do echo "== $$file"; set -- $$file; $(BIN)/python "benches/$$1.py" "$${@:2}" $(BUSY); done
 
 bench-streams: setup ## the times of streams beside AIPerf and guidellm, against the stamps of a server of ours, into target/streams; goes on where it was stopped; two hours, on a quiet machine
-	$(BIN)/python benches/streams.py --out target/streams
+	$(BIN)/python benches/streams.py --out target/streams $(BUSY)
 
 limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine
-	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20
+	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20 $(BUSY)
 
 peak-real: setup ## searches of eight real servers, alone and beside a neighbour, with fixed-rate runs as the truth, into target/peak-real; goes on where it was stopped; two hours, on a quiet machine
-	$(BIN)/python benches/peak_real.py --out target/peak-real
+	$(BIN)/python benches/peak_real.py --out target/peak-real $(BUSY)
 
 peak-nfs: setup ## the same with ten searches of NFS-Ganesha under each of Fstress's four workloads, into target/peak-nfs; goes on where it was stopped; six to ten hours, on a quiet machine
-	$(BIN)/python benches/peak_real.py --out target/peak-nfs --repetitions 10 --budget 10m --place alone --only nfs-specsfs97 --only nfs-web-server --only nfs-db_tp --only nfs-mail
+	$(BIN)/python benches/peak_real.py --out target/peak-nfs --repetitions 10 --budget 10m --place alone --only nfs-specsfs97 --only nfs-web-server --only nfs-db_tp --only nfs-mail $(BUSY)
 
 surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPECsfs97 and DB_TP, with long runs as the truth; goes on where it was stopped; six to twelve hours, on a quiet machine
-	$(BIN)/python benches/surface_servers.py --out target/surface-nfs
+	$(BIN)/python benches/surface_servers.py --out target/surface-nfs $(BUSY)
 
 arrival-bursts: setup ## how much bursts of arrivals lengthen the responses of NFS-Ganesha; 45 minutes, on a quiet machine
-	$(BIN)/python benches/arrival_bursts.py --out target/arrivals.csv
+	$(BIN)/python benches/arrival_bursts.py --out target/arrivals.csv $(BUSY)
 
 workload-fidelity: setup ## what late issue does to responses and queues, figures 2 and 8 to 11 of the Buttress paper; 20 minutes, on a quiet machine
-	$(BIN)/python benches/workload_fidelity.py --out target/pacers.csv
+	$(BIN)/python benches/workload_fidelity.py --out target/pacers.csv $(BUSY)
 
 run-lengths: setup ## responses of NFS-Ganesha over load and run length, figures 4 to 6 of the workbench paper; goes on where it was stopped; 84 minutes, on a quiet machine
-	$(BIN)/python benches/run_lengths.py --out target/run-lengths
+	$(BIN)/python benches/run_lengths.py --out target/run-lengths $(BUSY)
 
 pool-faults: setup ## 25 rounds of one surface on a real Slurm, each with every fault at a random moment; 25 minutes to an hour
 	$(BIN)/python benches/pool_faults.py

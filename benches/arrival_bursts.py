@@ -24,6 +24,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from parts.busy_machine import add_busy_option, refuse_busy
+
 from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.sheet import AxisUnit, CurveForm, Panel, PanelAxis, PanelCurve, Sheet
 from benchwright.report.charts.style import ChartStyle
@@ -190,8 +192,10 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("arrivals.csv"))
     parser.add_argument("--plot", type=Path, nargs=2, metavar=("IMAGE", "DATA"))
+    add_busy_option(parser)
     arguments = parser.parse_args()
     if arguments.plot is None:
+        refuse_busy(arguments.busy)
         measure(arguments.repetitions, arguments.out)
         return 0
     image, data = arguments.plot

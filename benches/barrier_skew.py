@@ -23,6 +23,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from parts.busy_machine import add_busy_option, refuse_busy
+
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCHER = os.environ.get("BW_LAUNCHER", str(ROOT / "target/release/bw-launcher"))
 FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
@@ -130,7 +132,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--threads", default="2,4,8,16,32,64")
+    add_busy_option(parser)
     arguments = parser.parse_args()
+    refuse_busy(arguments.busy)
     print(f"{os.cpu_count()} processors, {arguments.epochs} epochs; release skew [us]")
     print("   N  barrier: p50      p99       max   start gate: p50   p99       max")
     with tempfile.TemporaryDirectory() as folder:

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from http_speed import ACCESS, nginx
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.cost import children_cpu_s, cpu_s
 from parts.device import machine
 from parts.engine import ask, engine_at
@@ -189,12 +190,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--before")
+    add_busy_option(parser)
     arguments = parser.parse_args()
-    print(machine(), f"load average {os.getloadavg()[0]:.1f}")
     missing = [name for name in ("redis-server", "nginx", "time") if shutil.which(name) is None]
     if missing or os.geteuid() != 0:
         print(f"not measured: needs root and {' and '.join(missing) or 'nginx and Redis'}")
         return 0
+    refuse_busy(arguments.busy)
+    print(machine())
     operations(arguments)
     connections(arguments)
     return 0

@@ -20,6 +20,7 @@ import subprocess
 import sys
 from functools import partial
 
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.device import machine
 from parts.engine import ask
 from parts.fio_jobs import fio, version
@@ -100,9 +101,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--cpu", type=int, default=(os.cpu_count() or 1) - 1)
     parser.add_argument("--only", choices=["null", "device"])
+    add_busy_option(parser)
     arguments = parser.parse_args()
     # Ended from outside, the devices are taken away too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    refuse_busy(arguments.busy)
     print(machine())
     if arguments.only != "device":
         null(arguments)

@@ -45,6 +45,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.device import loop_device, machine
 from parts.engine import EngineError, ask, capturing, load
 from parts.fio_jobs import fio, version
@@ -387,9 +388,11 @@ def main() -> int:
     parser.add_argument("--cpu", type=int, default=(os.cpu_count() or 1) - 1)
     parser.add_argument("--fifo", action="store_true")
     parser.add_argument("--only", choices=["null", *PARTS])
+    add_busy_option(parser)
     arguments = parser.parse_args()
     # Ended from outside, the devices are taken away too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    refuse_busy(arguments.busy)
     print(machine() + (", all under SCHED_FIFO" if arguments.fifo else ""))
     if arguments.fifo:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

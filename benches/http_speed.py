@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.cost import Cost
 from parts.device import machine
 from parts.engine import ask, engine_at
@@ -292,6 +293,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--before")
+    add_busy_option(parser)
     arguments = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         print("not measured: client and server need a processor each")
@@ -299,6 +301,7 @@ def main() -> int:
     if os.geteuid() != 0 or shutil.which("nginx") is None:
         print("not measured: needs root and nginx")
         return 0
+    refuse_busy(arguments.busy)
     print(machine())
     with nginx(arguments.servers) as server:
         rate = beside(server, arguments)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parts import engine, traces
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.device import going_first, loop_device, machine
 from parts.engine import PACERS
 from parts.errors import GRID_NS, Errors, median_of
@@ -239,8 +240,10 @@ def main() -> int:
     parser.add_argument("--cpu", type=int, default=1, help="where the engine is pinned")
     parser.add_argument("--plots", type=Path, help="folder for the figures")
     parser.add_argument("--first", action="store_true", help="at the highest priority (root)")
+    add_busy_option(parser)
     arguments = parser.parse_args()
     engine.build_with_pacers()
+    refuse_busy(arguments.busy)
     print(machine())
     with (
         going_first() if arguments.first else contextlib.nullcontext(),

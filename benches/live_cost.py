@@ -29,6 +29,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from parts.busy_machine import add_busy_option, refuse_busy
 from watching_cost import line
 
 from benchwright.cli.live import VIEWER
@@ -173,7 +174,9 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--client", choices=("none", *CLIENTS), default="curl")
     parser.add_argument("--work", choices=tuple(WORK), action="append")
+    add_busy_option(parser)
     arguments = parser.parse_args()
+    refuse_busy(arguments.busy)
     place = Path(tempfile.mkdtemp(prefix="bw-live-", dir="/dev/shm"))
     try:
         print(f"{arguments.blocks} blocks, {os.cpu_count()} CPUs, client: {arguments.client}")

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 from parts import engine
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.device import machine, session_first
 from parts.stand import in_turn, load_request
 
@@ -144,7 +145,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--cpu", type=int, default=(os.cpu_count() or 1) - 1)
     parser.add_argument("--first", action="store_true")
+    add_busy_option(parser)
     arguments = parser.parse_args()
+    refuse_busy(arguments.busy)
     print(machine())
     print("| neighbours | rate | priority | late p50 | p98 | p99.9 [us] | neighbours |")
     print("|---|---|---|---|---|---|---|")

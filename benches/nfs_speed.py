@@ -32,6 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.cost import Cost
 from parts.device import machine
 from parts.engine import ask
@@ -270,12 +271,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1)
+    add_busy_option(parser)
     arguments = parser.parse_args()
     missing = [program for program in NEEDED if shutil.which(program) is None]
     if os.geteuid() != 0 or missing:
         print("not measured:", f"not installed: {', '.join(missing)}" if missing else "needs root")
         return 0
     if INSIDE not in os.environ:
+        refuse_busy(arguments.busy)
         inside = ["unshare", "--net", "--mount", sys.executable, *sys.argv]
         return subprocess.run(inside, env={**os.environ, INSIDE: "1"}, check=False).returncode
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)

@@ -22,6 +22,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+from parts.busy_machine import add_busy_option, refuse_busy
+
 from benchwright.features.profile.observer import Characterizer
 from benchwright.features.profile.profiler import Profiler
 from benchwright.trial.programs import find_engine
@@ -111,7 +113,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("what", nargs="*", default=["profile", "characterize"])
+    add_busy_option(parser)
     asked = parser.parse_args()
+    refuse_busy(asked.busy)
     observers: dict[str, Observer] = {
         "profile": Profiler(),
         "characterize": Characterizer(find_engine()),

@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parts import busy_machine, real_servers
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.rate_ladder import (
     FAR,
     Answer,
@@ -677,6 +678,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("target/peak-real"))
     parser.add_argument("--report", action="store_true", help="print it, run nothing")
     parser.add_argument("--quick", action="store_true", help="three servers, briefly")
+    add_busy_option(parser)
     asked = parser.parse_args(words)
     if asked.quick:
         for name, value in QUICK.items():
@@ -730,6 +732,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not asked.report:
         # So that servers and neighbours are ended too.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        refuse_busy(asked.busy)
         refused = measured(asked, record)
     print(report(record))
     for text in refused:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 from parts import engine, peers, traces
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.device import depth_of, going_first, loop_device, machine
 from parts.judged import Judgement, judged
 from parts.traces import Stretch
@@ -147,10 +148,12 @@ def main() -> int:
     parser.add_argument("--speeds", type=speeds, default=[1, 4, 60])
     parser.add_argument("--cpu", type=int, default=1, help="where the engine is pinned")
     parser.add_argument("--first", action="store_true", help="at the highest priority (root)")
+    add_busy_option(parser)
     arguments = parser.parse_args()
     if os.geteuid() != 0:
         print("SKIPPED: a loop device and the kernel's events take root")
         return 0
+    refuse_busy(arguments.busy)
     print(f"{machine()}; peers: {', '.join(peers.installed()) or 'none installed'}")
     with (
         going_first() if arguments.first else contextlib.nullcontext(),

@@ -33,6 +33,7 @@ sys.path[:0] = [str(ROOT / "tests" / "sim"), str(ROOT / "benches" / "parts")]
 
 from paper_drawing import Cloud, Curve, Labels, clouds, curves  # noqa: E402
 from paper_scatter import Values, trials_until_accurate  # noqa: E402
+from parts.busy_machine import add_busy_option, refuse_busy  # noqa: E402
 from parts.bw_steps import Step, fixed_run, nfs, prepare, run  # noqa: E402
 
 PEAKS = {"db_tp": 343.0, "mail": 352.0}
@@ -151,6 +152,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="where all is kept")
     parser.add_argument("--draw", action="store_true", help="run nothing")
+    add_busy_option(parser)
     asked = parser.parse_args(words)
     asked.peaks = PEAKS | dict(asked.peak)
     return asked
@@ -160,6 +162,8 @@ def main() -> int:
     """Run everything, and draw; return 0 if every run has a result."""
     asked = arguments()
     prepare()
+    if not asked.draw:
+        refuse_busy(asked.busy)
     out = asked.out or Path(tempfile.mkdtemp(prefix="bw-run-lengths-"))
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[float, tuple[Values, Values]]] = {}

@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from parts import busy_machine
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.device import machine
 from parts.engine import EngineError
 from parts.grid import lateness
@@ -381,7 +382,10 @@ def main() -> int:
     parser.add_argument("--part", choices=["matrix", "stall", "shapes"])
     parser.add_argument("--client", action="append", help="only these")
     parser.add_argument("--tables", action="store_true", help="only print what is there")
+    add_busy_option(parser)
     asked = parser.parse_args()
+    if not asked.tables:
+        refuse_busy(asked.busy)
     asked.out.mkdir(parents=True, exist_ok=True)
     file = asked.out / "runs.jsonl"
     file.touch()

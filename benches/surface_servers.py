@@ -42,6 +42,7 @@ sys.path[:0] = [str(ROOT / "tests" / "sim"), str(ROOT / "benches" / "parts")]
 import msgspec  # noqa: E402
 from measured_maps import PUBLISHED, crossing, map_errors, peaks_of, results_of  # noqa: E402
 from paper_designs import SIZES  # noqa: E402
+from parts.busy_machine import add_busy_option, refuse_busy  # noqa: E402
 from parts.bw_steps import (  # noqa: E402
     HEADER,
     Document,
@@ -279,6 +280,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=1, help="long runs side by side")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="where all is kept")
+    add_busy_option(parser)
     return parser.parse_args(words)
 
 
@@ -291,6 +293,7 @@ def main() -> int:
     if not is_installed(nfs("db_tp")):
         print("not measured: NFS-Ganesha is not installed")
         return 1
+    refuse_busy(asked.busy)
     print(f"kept in {out}\n\n{HEADER}", flush=True)
     everything: dict[str, Measured] = {}
     for workload in [asked.only] if asked.only else WORKLOADS:

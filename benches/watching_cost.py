@@ -24,6 +24,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from parts.busy_machine import add_busy_option, refuse_busy
 from scipy.special import ndtri
 
 from benchwright.core.plan import Command, CommandMode
@@ -129,7 +130,10 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--blocks", type=int, default=150)
-    blocks = parser.parse_args().blocks
+    add_busy_option(parser)
+    asked = parser.parse_args()
+    refuse_busy(asked.busy)
+    blocks = asked.blocks
     place = Path(tempfile.mkdtemp(prefix="bw-watching-", dir="/dev/shm"))
     try:
         with contextlib.closing(Bench(place)) as bench:

@@ -48,6 +48,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parts import engine, postmark, traces
+from parts.busy_machine import add_busy_option, refuse_busy
 from parts.device import depth_of, going_first, loop_device, machine
 from parts.engine import PACERS, Document
 from parts.judged import bytes_of, judged
@@ -489,6 +490,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("pacers.csv"))
     parser.add_argument("--tables", type=Path, metavar="DATA")
     parser.add_argument("--plot", type=Path, nargs=2, metavar=("IMAGE", "DATA"))
+    add_busy_option(parser)
     arguments = parser.parse_args()
     if arguments.plot is not None:
         draw(*arguments.plot)
@@ -500,6 +502,7 @@ def main() -> int:
         print("SKIPPED: a loop device and the kernel's events take root")
         return 0
     engine.build_with_pacers()
+    refuse_busy(arguments.busy)
     print(machine())
     with going_first() if arguments.first else contextlib.nullcontext():
         measure(arguments)

@@ -1,6 +1,6 @@
 """The ground truth of `bw why`: limiters made to happen, and what it names first.
 
-Usage: python tests/limiters/limiter_matrix.py [--repetitions 20] [--only NAME] [--json FILE]
+Usage: python tests/limiters/limiter_matrix.py [--repetitions 20] [--only NAME] [--json FILE] [--busy]
 
 Prints, for each case, in how many repetitions the limiter was named first, and what was
 named instead; for clean runs, in how many anything was named as the limit; for two limits at
@@ -24,6 +24,11 @@ from limiter_means import Lacking
 from limiter_mixed import MIXED
 from limiter_named import named
 from limiter_remedies import MixedTally
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+from parts.busy_machine import add_busy_option, refuse_busy
+
+sys.path.pop(0)
 
 WANTED = 0.95
 
@@ -86,7 +91,9 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--only", action="append", metavar="NAME")
     parser.add_argument("--json", type=Path)
+    add_busy_option(parser)
     arguments = parser.parse_args()
+    load_average = refuse_busy(arguments.busy)
     wanted, repetitions = arguments.only, arguments.repetitions
     print("| case | limiter | named first | instead |\n|---|---|---|---|")
     tallies = []
@@ -103,6 +110,7 @@ def main() -> int:
     if arguments.json:
         found = {t.case.name: dict(t.named) for t in tallies}
         found |= {t.name: t.as_json() for t in mixed}
+        found["load average before"] = load_average
         arguments.json.write_text(json.dumps(found, indent=1))
     return 0 if all(tally.holds for tally in (*tallies, *mixed)) else 1
 

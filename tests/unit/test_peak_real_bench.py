@@ -74,7 +74,7 @@ class Bench:
         said."""
         who = ("--bw", f"ours={self.bw}", "--policy", "binsearch-honest")
         where = ("--only", "made-up", "--place", "alone", "--out", str(self.out))
-        return peak_real.main([*who, *where, "--before", "1", "--after", "0", *words])
+        return peak_real.main([*who, *where, "--before", "1", "--after", "0", "--busy", *words])
 
     def made(self) -> int:
         """Return how often `bw` was run."""
