@@ -58,7 +58,7 @@ def disk(busy: float, queue: float, **more: Any) -> DiskUse:
         "write_bytes_per_s": 0.0,
         "response_s": 0.01,
     }
-    return DiskUse(name="vda", busy=busy, queue=queue, **{**rates, **more})
+    return DiskUse(busy=busy, queue=queue, **{"name": "vda", **rates, **more})
 
 
 def network(name: str = "eth0", **more: Any) -> NetworkUse:

@@ -96,7 +96,8 @@ def waiting(kind: WaitKind, share: float = 0.95, **more: Any) -> ResourceUse:
 
 def test_every_code_has_a_case_on_both_sides() -> None:
     covered = {code for code, _ in LIMITED}
-    assert covered == set(LIMITER_CODES)
+    # A capacity that the user states is no figure of a window.
+    assert covered | {"device-limit"} == set(LIMITER_CODES)
 
 
 LIMITED = [
@@ -498,6 +499,21 @@ def test_a_stated_speed_counts_for_a_link_that_tells_none() -> None:
     assert codes(shaped) == []
     stated = LimiterContext((StatedCapacity("veth0", 12.5e6),))
     assert codes(shaped, stated) == ["network-limit"]
+
+
+def test_a_stated_number_of_requests_is_a_limit_of_a_disk() -> None:
+    half = use(disks=(disk(0.3, 0.4, active=0.5, writes_per_s=90.0),))
+    for most, found in ((400.0, ["device-limit"]), (430.0, []), (290.0, [])):
+        for name in ("vda", "vda+vdb"):
+            stated = LimiterContext((StatedCapacity(name, most, "1/s"),))
+            assert codes(half, stated) == found
+    (limit,) = limiters(half, LimiterContext((StatedCapacity("vda", 400.0, "1/s"),)))
+    assert limit.evidence == (
+        "vda: 380 requests/s during the 50 % of the time in which it was used, 95 % of the 400 that "
+        "vda is stated to have"
+    )
+    foreign = use(disks=half.disks, own_io=TreeIo(0, 0, 0, 0))
+    assert codes(foreign, LimiterContext((StatedCapacity("vda", 400.0, "1/s"),))) == []
 
 
 def test_the_whole_machine_may_have_too_many_files_open() -> None:

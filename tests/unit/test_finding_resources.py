@@ -24,7 +24,7 @@ from benchwright.core.resource_use import (
 from benchwright.core.results import Finding, Severity
 from benchwright.findings.codes import MACHINE_FINDING_CODES, stated_text
 from benchwright.findings.examine import Questions, compute_findings
-from benchwright.findings.limit import StatedCapacity, bytes_per_s
+from benchwright.findings.limit import StatedCapacity, bytes_per_s, stated_rate
 from benchwright.findings.result import TestResult
 from benchwright.findings.sanity import Claims, from_cache, grain_of, removed_work, with_sample
 from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
@@ -507,6 +507,8 @@ def test_a_figure_is_held_against_limits_it_has_to_do_with() -> None:
     assert nfs(120, "MB/s", use(), capacities=stated) == []
     assert nfs(350, "ms", use(), capacities=stated) == []
     assert nfs(50_000, "1/s", use(), capacities=stated) == []
+    requests = (StatedCapacity("bus", *stated_rate("3k/s")),)
+    assert nfs(350, "MB/s", use(), capacities=requests) == []
     limit = IoLimit("8:0", "vda", read_bytes_per_s=1e6, write_bytes_per_s=1e6)
     seen = use(cgroups=(group(io_limits=(limit,)),), disks=(disk(0.1, 0.1),))
     assert [f.code for f in nfs(3, "MB/s", seen)] == ["exceeds-known-limit"]

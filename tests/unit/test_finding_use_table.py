@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchwright.core.resource_use import FilesOpen, IoLimit, KernelMessage, ResourceUse, SocketUse
+from benchwright.findings.limit import StatedCapacity
 from benchwright.findings.use_table import UseRow, UseValue, use_table
 from watched_uses import MIB, cpu, disk, group, memory, network, use
 
@@ -69,6 +70,29 @@ def test_what_is_absent_says_why_and_is_not_zero() -> None:
     assert found["cpu"].utilization[0].absent == "stat: no such file"
     assert found["disks all"].saturation[0].absent == "no PSI"
     assert found["disk"].utilization[0].absent == "no request in this window"
+
+
+def test_stated_capacities_are_what_disks_and_links_are_shares_of() -> None:
+    seen = use(
+        disks=(disk(0.5, 1.0, writes_per_s=50.0), disk(0.5, 1.0, name="vdb", writes_per_s=20.0)),
+        networks=(network("veth0", send_bytes_per_s=1e6),),
+    )
+    stated = (
+        StatedCapacity("vda", 200.0, "1/s"),
+        StatedCapacity("vda", 819200.0),
+        StatedCapacity("vda+vdb", 300.0, "1/s"),
+        StatedCapacity("veth0", 4e6),
+        StatedCapacity("vdc+vdd", 100.0, "1/s"),
+        StatedCapacity("bus", 1e9),
+    )
+    found = {f"{row.resource} {row.name}": row for row in use_table(seen, stated)}
+    of_disk = named(found["disk vda"].utilization)
+    assert of_disk["requests"] == UseValue("requests", 150.0, "1/s", 200.0)
+    assert of_disk["moved"] == UseValue("moved", 409600.0, "B/s", 819200.0)
+    assert "requests" not in named(found["disk vdb"].utilization)
+    assert found["disks vda+vdb"].utilization == (UseValue("requests", 270.0, "1/s", 300.0),)
+    assert named(found["network veth0"].utilization)["sent"].of == 4e6
+    assert not {"disks vdc+vdd", "disks bus"} & set(found)
 
 
 def test_no_swap_space_is_told_as_that() -> None:

@@ -11,7 +11,7 @@ from benchwright.cli.parser import add_command
 from benchwright.cli.terminal import report_width, write_answer
 from benchwright.core.errors import InputError
 from benchwright.core.quantity import parse_size_bytes
-from benchwright.findings.limit import StatedCapacity, bytes_per_s
+from benchwright.findings.limit import StatedCapacity, stated_rate
 from benchwright.findings.sanity import Claims
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, add_options, request_from
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchwright.results.explained import WhyRequest
 
 
-_RATE_HINT = "write NAME=RATE, such as eth0=1Gbit/s"
+_RATE_HINT = "write NAME=RATE, such as eth0=1Gbit/s, vda=3k/s or sda+sdb=400MB/s"
 
 
 def _size(text: str) -> float:
@@ -56,9 +56,10 @@ class WhyOptions(msgspec.Struct, frozen=True):
     limits: Annotated[
         tuple[str, ...],
         Option(
-            "capacity of a link, a disk or a bus: eth0=1Gbit/s, array=200MB/s",
+            "capacity of a link, a disk, disks together or a bus, in bytes or in requests: eth0=1Gbit/s, vda=3k/s, "
+            "sda+sdb=400MB/s (repeatable)",
             "NAME=RATE",
-            named(bytes_per_s),
+            named(stated_rate),
             flag="--limit",
             hint=_RATE_HINT,
         ),
@@ -97,9 +98,9 @@ def why_request(asked: WhyOptions) -> WhyRequest:
     size = reader.value("operation_size")
     reader.value("ok_status")
     capacities = [
-        StatedCapacity(*named)
+        StatedCapacity(named[0], *named[1])
         for text in asked.limits
-        if (named := reader.named("--limit", text, bytes_per_s, _RATE_HINT)) is not None
+        if (named := reader.named("--limit", text, stated_rate, _RATE_HINT)) is not None
     ]
     rules, wrong = rules_and_mistakes(asked.rules)
     if wrong := [*reader.found, *wrong]:

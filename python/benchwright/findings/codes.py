@@ -174,6 +174,13 @@ LIMITER_CODES: dict[str, Code] = {
         "requests were in flight and none completed.",
         says="{disk} completed no request for {stall} with requests in flight, in a window of {window}",
     ),
+    "device-limit": Code(
+        Severity.NOTE,
+        "The stated limit of the device was the limit. Use a larger one (a volume with more IOPS, more disks), or "
+        "fewer or larger requests, unless that limit is what you measure.",
+        says="{disk}: {achieved}[ {what}][ during the {active} of the time in which it was used], {share} of "
+        "the {limit} that {disk} is stated to have",
+    ),
     "disk-saturated": Code(
         Severity.NOTE,
         "The disk was the limit. Use a faster disk, fewer requests or larger requests, unless "

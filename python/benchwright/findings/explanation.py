@@ -27,6 +27,7 @@ from benchwright.core.results import (
     states,
 )
 from benchwright.findings.codes import LIMITER_CODES, LIMITS_OF_FAILURES, make_finding
+from benchwright.findings.limit import StatedCapacity
 from benchwright.findings.limiter import (
     WatchedWindow,
     counts,
@@ -102,11 +103,20 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain_test(
-    test: TestResult, name: str, findings: Sequence[Finding], figure: Summary | None = None
+    test: TestResult,
+    name: str,
+    findings: Sequence[Finding],
+    figure: Summary | None = None,
+    capacities: Sequence[StatedCapacity] = (),
 ) -> Explanation:
-    """Return the explanation of a test, under this name, from its findings and those of rules."""
+    """Return the explanation of a test, under this name, from its findings and those of rules.
+
+    `capacities`: what the user states about resources.
+    """
     counted = [trial for trial in test.all_trials if counts(trial)]
-    explanation = explain_windows(name, windows_of(test.all_trials), len(counted), findings)
+    explanation = explain_windows(
+        name, windows_of(test.all_trials), len(counted), findings, capacities
+    )
     if not any(trial.ending is TrialEnding.OK for trial in counted):
         explanation = _without_result(explanation)
         if test.summaries and not counted:
@@ -138,7 +148,11 @@ def _without_result(found: Explanation) -> Explanation:
 
 
 def explain_windows(
-    name: str, windows: Sequence[WatchedWindow], total: int, findings: Sequence[Finding]
+    name: str,
+    windows: Sequence[WatchedWindow],
+    total: int,
+    findings: Sequence[Finding],
+    capacities: Sequence[StatedCapacity] = (),
 ) -> Explanation:
     """Return the explanation of a result of `total` trials from its windows and findings."""
     causes = _ordered([finding for finding in findings if is_cause(finding)])
@@ -163,7 +177,7 @@ def explain_windows(
         causes=tuple(causes),
         sentence="" if limited else _sentence(windows, free),
         unlimited=free,
-        table=() if window is None else use_table(window),
+        table=() if window is None else use_table(window, capacities),
         window=window,
         watched_s=sum(watched_window.use.seconds for watched_window in seen),
         watched=len(epochs_of(seen)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import msgspec
 
@@ -32,17 +33,42 @@ class StatedCapacity(msgspec.Struct, frozen=True):
     """The capacity of a resource, as stated by the user or reported by the machine."""
 
     resource: str
-    """An interface, a disk, or any other name."""
-    bytes_per_s: float
+    """An interface, a disk, disks joined by `+` (`sda+sdb`, an array or a controller), or any other
+    name."""
+    most: float
+    """In `unit`."""
+    unit: Literal["B/s", "1/s"] = "B/s"
+    """Of bytes, or of requests to a disk, in both directions together (of a link, in each)."""
 
     def __post_init__(self) -> None:
-        assert self.bytes_per_s > 0
+        assert self.most > 0
+
+    @property
+    def disks(self) -> tuple[str, ...]:
+        """The names that may be disks."""
+        return tuple(self.resource.split("+"))
 
 
 _RATE = re.compile(
     r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kKMGT]?)(i?)(bits?|bytes?|[bB])(?:/s|ps)\s*"
 )
+_REQUESTS = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kKMG]?)\s*(?:/s|IOPS|iops|IO/s)\s*")
 _POWERS = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4}
+
+
+def stated_rate(text: str) -> tuple[float, Literal["B/s", "1/s"]]:
+    """Return a rate of bytes or of requests (`20k/s`, `3000 IOPS`) with its unit.
+
+    Raises ValueError.
+    """
+    match = _REQUESTS.fullmatch(text)
+    if match is None:
+        return bytes_per_s(text), "B/s"
+    number, prefix = match.groups()
+    rate = float(number) * 1000.0 ** _POWERS[prefix.replace("K", "k")]
+    if not rate:
+        raise ValueError(f"{text!r} is a limit of no requests")
+    return rate, "1/s"
 
 
 def bytes_per_s(text: str) -> float:
@@ -53,7 +79,7 @@ def bytes_per_s(text: str) -> float:
     """
     factor = unit_factor(text)
     if factor is None or not factor:
-        raise ValueError(f"{text!r} is not a rate such as 1Gbit/s or 200MB/s")
+        raise ValueError(f"{text!r} is not a rate such as 1Gbit/s, 200MB/s or 3k/s")
     return factor
 
 

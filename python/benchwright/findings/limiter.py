@@ -209,6 +209,7 @@ def limiters(use: ResourceUse, seen: LimiterContext | None = None) -> tuple[Limi
     kinds.append(limiter_cpu.single_threaded(use, late=known.late))
     kinds.append(limiter_cpu.too_few_threads(use, late=known.late))
     kinds.append(limiter_io.network_limit(use, known.capacities))
+    kinds.append(limiter_io.device_limit(use, known.capacities))
     limits = [limit for limit in kinds if limit is not None]
     if all(limit.code in _BESIDE_WAITS for limit in limits):
         limits.extend(waits(use))

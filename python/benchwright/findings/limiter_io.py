@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from benchwright.core.resource_use import (
     CgroupUse,
     DiskUse,
@@ -209,8 +211,8 @@ def speed_of(network: NetworkUse, capacities: Sequence[StatedCapacity]) -> float
     None if none is reported, or if the link moved more: then the reported speed is wrong.
     """
     for capacity in capacities:
-        if capacity.resource == network.name:
-            return capacity.bytes_per_s
+        if capacity.resource == network.name and capacity.unit == "B/s":
+            return capacity.most
     if network.speed_bits_per_s is None:
         return None
     told = network.speed_bits_per_s / 8
@@ -276,6 +278,59 @@ def _io_limit_reached(
                     "limit": Figure(most, unit),
                 },
             )
+
+
+class StatedUse(msgspec.Struct, frozen=True):
+    """How much of a capacity that the user states disks used."""
+
+    stated: StatedCapacity
+    rate: float
+    """Of all its disks together, in the unit of the capacity."""
+    active: float
+    """Share of the window in which the most used of them was used."""
+    own: bool
+    """Whether the trial used one of them."""
+
+
+def stated_uses(use: ResourceUse, capacities: Sequence[StatedCapacity]) -> Iterator[StatedUse]:
+    """Yield the use of each stated capacity whose disks had requests."""
+    for stated in capacities:
+        disks = [disk for disk in use.disks if disk.name in stated.disks]
+        if not disks:
+            continue
+        rate = sum(
+            disk.reads_per_s + disk.writes_per_s
+            if stated.unit == "1/s"
+            else disk.read_bytes_per_s + disk.write_bytes_per_s
+            for disk in disks
+        )
+        own = any(is_own(disk, use) for disk in disks)
+        yield StatedUse(stated, rate, max(map(_active, disks)), own)
+
+
+def device_limit(
+    use: ResourceUse, capacities: Sequence[StatedCapacity] = ()
+) -> LimitReached | None:
+    """Return the disk, or the disks together, at a limit that the user states."""
+    reached = [
+        (one.rate / one.active / one.stated.most, one)
+        for one in stated_uses(use, capacities)
+        if one.own and one.active >= t.ACTIVE
+    ]
+    near = [found for found in reached if t.IO_LIMIT <= found[0] <= t.IO_LIMIT_ABOVE]
+    if not near:
+        return None
+    share, one = max(near, key=lambda found: found[0])
+    requests = one.stated.unit == "1/s"
+    figures = states(
+        disk=one.stated.resource,
+        achieved=Figure(one.rate / one.active, "" if requests else "B/s"),
+        what="requests/s" if requests else None,
+        share=Figure(share, "%"),
+        limit=Figure(one.stated.most, "" if requests else "B/s"),
+        active=_part(one.active),
+    )
+    return LimitReached("device-limit", one.stated.resource, figures)
 
 
 def disk_saturated(use: ResourceUse) -> LimitReached | None:

@@ -300,8 +300,9 @@ def exceeded(
     if rate is None or not rate > 0:
         return None
     stated = [
-        (capacity.bytes_per_s * _stated_ways(capacity, uses), f"{capacity.resource}, as stated")
+        (capacity.most * _stated_ways(capacity, uses), f"{capacity.resource}, as stated")
         for capacity in claims.capacities
+        if capacity.unit == "B/s"
     ]
     limits = [*stated, *_detected(rate, claims, uses)]
     over = [(most, what) for most, what in limits if rate > t.EXCEEDS * most]

@@ -8,7 +8,7 @@ Source: Systems Performance, 12.3.4, and appendix A for the metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -21,6 +21,8 @@ from benchwright.core.resource_use import (
     ResourceUse,
 )
 from benchwright.findings.cpu_time import cpu_shares
+from benchwright.findings.limit import StatedCapacity
+from benchwright.findings.limiter_io import speed_of, stated_uses
 
 NOT_REPORTED = "not reported"
 _NO_LIMIT = 1 << 62
@@ -54,16 +56,19 @@ class UseRow(msgspec.Struct, frozen=True):
     errors: tuple[UseValue, ...] = ()
 
 
-def use_table(use: ResourceUse) -> tuple[UseRow, ...]:
-    """Return the rows of a window: CPUs, threads, cgroups, memory, disks, network,
-    files, kernel. A resource that was not observed has a row of absent values."""
+def use_table(use: ResourceUse, capacities: Sequence[StatedCapacity] = ()) -> tuple[UseRow, ...]:
+    """Return the rows of a window: CPUs, threads, cgroups, memory, disks, network, files, kernel.
+
+    A resource that was not observed has a row of absent values. `capacities`: what the user states;
+    that of several disks together has a row of its own.
+    """
     return (
         *_cpu_rows(use),
         *_thread_rows(use),
         *map(_cgroup_row, use.cgroups),
         *_memory_rows(use),
-        *_disk_rows(use),
-        *_network_rows(use),
+        *_disk_rows(use, capacities),
+        *_network_rows(use, capacities),
         _sockets_row(use),
         _files_row(use),
         _kernel_row(use),
@@ -276,9 +281,17 @@ def _swap_row(memory: MemoryUse) -> UseRow:
     )
 
 
-def _disk_rows(use: ResourceUse) -> Iterator[UseRow]:
+def _disk_rows(use: ResourceUse, capacities: Sequence[StatedCapacity]) -> Iterator[UseRow]:
+    stated: dict[str, list[UseValue]] = {}
+    for one in stated_uses(use, capacities):
+        unit = one.stated.unit
+        name = "requests" if unit == "1/s" else "moved"
+        value = UseValue(name, one.rate, unit, one.stated.most)
+        stated.setdefault(one.stated.resource, []).append(value)
     for disk in use.disks:
-        yield _disk_row(disk)
+        yield _disk_row(disk, stated.pop(disk.name, ()))
+    for name, values in stated.items():
+        yield UseRow("disks", name, tuple(values))
     if not use.disks:
         why = _reason(use, "disk")
         text = "no request in this window" if why == NOT_REPORTED else why
@@ -286,7 +299,7 @@ def _disk_rows(use: ResourceUse) -> Iterator[UseRow]:
     yield UseRow("disks", "all", saturation=(_pressure(use, use.io_pressure, "io"),))
 
 
-def _disk_row(disk: DiskUse) -> UseRow:
+def _disk_row(disk: DiskUse, stated: Iterable[UseValue]) -> UseRow:
     response = disk.response_s
     return UseRow(
         "disk",
@@ -295,6 +308,7 @@ def _disk_row(disk: DiskUse) -> UseRow:
             UseValue("busy", disk.busy, "share"),
             UseValue("read", disk.read_bytes_per_s, "B/s"),
             UseValue("written", disk.write_bytes_per_s, "B/s"),
+            *stated,
         ),
         (
             UseValue("in flight", disk.queue, "requests"),
@@ -307,18 +321,16 @@ def _disk_row(disk: DiskUse) -> UseRow:
     )
 
 
-def _network_rows(use: ResourceUse) -> Iterator[UseRow]:
+def _network_rows(use: ResourceUse, capacities: Sequence[StatedCapacity]) -> Iterator[UseRow]:
     for network in use.networks:
-        yield _network_row(network)
+        yield _network_row(network, speed_of(network, capacities))
     if not use.networks:
         why = _reason(use, "net")
         text = "no packet in this window" if why == NOT_REPORTED else why
         yield UseRow("network", "", (UseValue("moved", None, "B/s", absent=text),))
 
 
-def _network_row(network: NetworkUse) -> UseRow:
-    speed = network.speed_bits_per_s
-    most = None if speed is None else speed / 8
+def _network_row(network: NetworkUse, most: float | None) -> UseRow:
     return UseRow(
         "network",
         network.name,

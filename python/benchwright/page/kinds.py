@@ -29,6 +29,7 @@ from benchwright.core.resource_use import ResourceUse
 from benchwright.core.results import Estimate, Finding
 from benchwright.feature import features
 from benchwright.findings.explanation import Explanation
+from benchwright.findings.sanity import Claims
 from benchwright.page.document import ReportPart
 from benchwright.report.answer import State
 from benchwright.report.charts.sheet import Sheet
@@ -272,8 +273,10 @@ class SessionKind(Protocol):
         """Return the use of this machine in every trial, in order, including those that do not
         count; None where it was not watched."""
 
-    def explained(self, study: Study, session: StoredSession) -> tuple[Explanation, ...]:
-        """Return what limited each of its results."""
+    def explained(
+        self, study: Study, session: StoredSession, claims: Claims
+    ) -> tuple[Explanation, ...]:
+        """Return what limited each of its results, with what the user states."""
 
     def outcome(self, study: Study, session: StoredSession) -> SessionOutcome:
         """Return what it found, with its findings."""

@@ -229,7 +229,7 @@ def _results(request: WhyRequest) -> ExplainedResult:
         )
     part = split_selector(place)
     if part.test is None and (part.place / JOURNAL).is_file():
-        without_tests = _without_tests(part)
+        without_tests = _without_tests(part, request.claims)
         if without_tests is not None:
             check_ok_status(request.ok_status, ())
             return without_tests
@@ -277,7 +277,7 @@ def _asked_for(parsed_input: TestResult, request: WhyRequest) -> bool:
 def _explained(test: TestResult, request: WhyRequest, causes: Sequence[Finding]) -> Explanation:
     questions = Questions(claims=request.claims, rules=request.rules)
     findings = (*causes, *findings_about(test, questions))
-    return explain_test(test, test.name, findings, _figure(test))
+    return explain_test(test, test.name, findings, _figure(test), request.claims.capacities)
 
 
 def _figure(test: TestResult) -> Summary | None:
@@ -299,12 +299,12 @@ def _figure(test: TestResult) -> Summary | None:
     )
 
 
-def _without_tests(part: StudyPart) -> ExplainedResult | None:
+def _without_tests(part: StudyPart, claims: Claims) -> ExplainedResult | None:
     """Return the explained results of a session of a kind without tests; None for tests."""
     with contextlib.closing(Study.open_to_read(part.place)) as study:
         session = part.among(study.sessions())
         kind = None if session is None else session_kind(session.info.kind)
         if session is None or kind is None:
             return None
-        results = kind.explained(study, session)
+        results = kind.explained(study, session, claims)
     return ExplainedResult(str(part.place), session.number, results)

@@ -31,6 +31,7 @@ from benchwright.features.search.session import recorded_result
 from benchwright.features.search.text import load_value_text
 from benchwright.features.search.types import PeakAnswer, SearchTrial
 from benchwright.findings.explanation import Explanation, explain_windows
+from benchwright.findings.limit import StatedCapacity
 from benchwright.findings.limiter import WatchedWindow
 from benchwright.findings.resources import limit_findings, window_findings
 from benchwright.findings.result import ObservedFiles
@@ -105,8 +106,12 @@ class SearchReport(msgspec.Struct, frozen=True, kw_only=True):
 _LATE = frozenset(("generator-late", "load-not-offered", "generator-behind"))
 
 
-def explained_loads(ledger: Ledger, info: SessionInfo) -> tuple[Explanation, ...]:
+def explained_loads(
+    ledger: Ledger, info: SessionInfo, capacities: Sequence[StatedCapacity] = ()
+) -> tuple[Explanation, ...]:
     """Return an explanation of each load of a session's searches, the lowest load of each first.
+
+    `capacities`: what the user states about resources of this machine.
 
     Raises StudyError `journal-damaged` for a record that cannot be read.
     """
@@ -125,7 +130,7 @@ def explained_loads(ledger: Ledger, info: SessionInfo) -> tuple[Explanation, ...
         best = profile_nearest_answer(counted, answer_load(answer))
         subject = kind if len(searches) == 1 else search.name
         criterion = limiting(criteria, binding, counted)
-        loads = list(_loads(subject, counted, best, ledger.study.path, criterion))
+        loads = list(_loads(subject, counted, best, ledger.study.path, criterion, capacities))
         if kind == "ramp":
             loads = _with_throughput(loads, counted, info)
         results += [load for _rate, load in loads]
@@ -168,6 +173,7 @@ def _loads(
     best: ProfileNearestAnswer | None,
     study: Path,
     criterion: Criterion | None,
+    capacities: Sequence[StatedCapacity] = (),
 ) -> Iterator[tuple[float, Explanation]]:
     """Yield each load of a search, lowest first, with its explanation: of this machine, and
     then of the host of its server, if that is another one.
@@ -189,12 +195,13 @@ def _loads(
                 hosts.setdefault(host, []).append(window)
         for host, windows in hosts.items():
             name_there = f"{subject} on {host}" if host else subject
+            stated = () if host else capacities
             findings = [
-                *limit_findings(name_there, windows, len(same)),
+                *limit_findings(name_there, windows, len(same), stated),
                 *window_findings(name_there, windows, len(same)),
                 *(() if host else answer_profile_note(subject, same, best)),
             ]
-            explanation = explain_windows(name_there, windows, len(same), findings)
+            explanation = explain_windows(name_there, windows, len(same), findings, stated)
             yield (
                 rate,
                 msgspec.structs.replace(

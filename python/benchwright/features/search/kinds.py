@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchwright.core.resource_use import ResourceUse
     from benchwright.features.search.session import SearchExperiment
     from benchwright.findings.explanation import Explanation
+    from benchwright.findings.sanity import Claims
     from benchwright.page.document import ReportPart
     from benchwright.page.kinds import SessionKind, SessionOutcome
     from benchwright.report.charts.sheet import Sheet
@@ -109,12 +110,15 @@ class SearchKind:
 
         return [search_trial.trial.use for search_trial in search_trials_of(study, session.number)]
 
-    def explained(self, study: Study, session: StoredSession) -> tuple[Explanation, ...]:
-        """Return what limited each load."""
+    def explained(
+        self, study: Study, session: StoredSession, claims: Claims
+    ) -> tuple[Explanation, ...]:
+        """Return what limited each load, with the capacities that the user states."""
         from benchwright.features.search.explained import explained_loads
         from benchwright.run.ledger import Ledger
 
-        return explained_loads(Ledger(study, session.number), session.info)
+        ledger = Ledger(study, session.number)
+        return explained_loads(ledger, session.info, claims.capacities)
 
     def outcome(self, study: Study, session: StoredSession) -> SessionOutcome:
         """Return the answer at each sample, and the figures of each level or sample."""
