@@ -13,7 +13,9 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.draws import DrawnInput, Draws
+from benchwright.core.errors import InputError
 from benchwright.core.observation import Trial
+from benchwright.core.plan import Command, TestPlan
 from benchwright.findings.drawn import drawn_findings
 from benchwright.findings.result import TestResult
 from benchwright.inputs.draw import parse_draw
@@ -21,11 +23,18 @@ from benchwright.stats.input_dependence import number_dependence, text_dependenc
 from benchwright.study.contents import stored_findings, tests_of
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
-from benchwright.suite.program import Compare, SetPhase
+from benchwright.suite.compile import load
+from benchwright.suite.plan import PlannedTest, describe
+from benchwright.suite.program import Program
 from watched_uses import trial
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 SAMPLES = 4_000 if FULL else 400
+
+
+def plans_of(program: Program) -> list[TestPlan]:
+    planned = describe(program, defines={}, environment={})
+    return [one.plan for one in planned if isinstance(one, PlannedTest)]
 
 
 # -- what is drawn ---------------------------------------------------------------------------
@@ -92,14 +101,103 @@ def test_an_input_needs_no_shell_and_stays_one_word() -> None:
     program = program_from_comparison(request)
     assert program.draws is not None
     assert program.draws.seed == 1
-    (compare,) = (one for one in program.steps if isinstance(one, Compare))
-    phases = [
-        [one.command for one in arm.body if isinstance(one, SetPhase)] for arm in compare.arms
+    plain, shell = (plan.phases.exec[0] for plan in plans_of(program))
+    assert plain == Command(("cat", "{file}"))
+    assert shell.argv[:2] == ("/bin/sh", "-c")
+
+
+# -- suites ---------------------------------------------------------------------------------
+
+SUITE = """
+[draw]
+n = "uniform:1..9000"
+f = "@list.txt"
+[[test]]
+name = "t"
+until = { runs = 3 }
+setup = "echo {f} >>log-setup"
+exec = ["sh", "w.sh", "t", "{n}", "{f}"]
+[[test]]
+name = "without"
+until = { runs = 2 }
+exec = "true {m}"
+[[compare]]
+max_blocks = 4
+margin = "1000%"
+[[compare.arm]]
+name = "a"
+exec = "sh w.sh a {n} {f}"
+[[compare.arm]]
+name = "b"
+exec = "sh w.sh b {n} {f}"
+"""
+
+
+def test_inputs_of_a_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "at").mkdir()
+    (tmp_path / "at" / "s.toml").write_text(SUITE)
+    (tmp_path / "at" / "list.txt").write_text("three\nboth of it\n")
+    (tmp_path / "w.sh").write_text('echo "$2|$3" >>log-$1\n')
+    assert main(["run", "--quiet", "at/s.toml"]) in (0, 3)
+    tests = trials_of(tmp_path / "bw-study")
+    drawn = {name: [trial.drawn for trial in trials] for name, trials in tests.items()}
+    # Of a test that names no input, none is stored: nothing can depend on it.
+    assert drawn["without"] == [(), ()]
+    # The arms of a block have the same inputs, and an input with a blank is one word.
+    assert drawn["a"] == drawn["b"]
+    assert len(set(drawn["a"])) > 1
+    for name in ("t", "a", "b"):
+        given = ["|".join(text for _, text in pairs) for pairs in drawn[name]]
+        assert (tmp_path / f"log-{name}").read_text().splitlines() == given
+    setup = (tmp_path / "log-setup").read_text().splitlines()
+    assert setup == [dict(pairs)["f"] for pairs in drawn["t"]]
+    # The text of the file is stored with the suite, for a resume.
+    with contextlib.closing(Study.open_to_read(tmp_path / "bw-study")) as study:
+        sources = dict(study.sessions()[0].info.sources)
+    assert sources["at/list.txt"] == "three\nboth of it\n"
+
+
+COMPARED = '[[compare]]\n[[compare.arm]]\nexec = "a {n}"\n[[compare.arm]]\nexec = "b"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ('[draw]\nn = "uniform:9..1"\n[[test]]\nexec = "a {n}"', "suite-range", 2),
+        ('[draw]\nn = "@none.txt"\n[[test]]\nexec = "a {n}"', "suite-range", 2),
+        ('[draw]\nn = 3\n[[test]]\nexec = "a {n}"', "suite-type", 2),
+        ('[draw]\n"a b" = "choice:a,b"\n[[test]]\nexec = "a {n}"', "suite-name", 2),
+        ('[draw]\nn = "choice:a,b"\n[factors]\nn = [1]\n[[test]]\nexec = "{n}"', "suite-name", 2),
+        ('[draw]\nn = "choice:a,b"\n[[test]]\nexec = "a"', "suite-draw", 2),
+        (f'[draw]\nn = "choice:a,b"\n{COMPARED}', "suite-draw", 7),
+        ('[draw]\nn = "choice:a,b"\n[[test]]\nexec = "{n}"\npresetup = "a {n}"', "suite-draw", 5),
+        (
+            '[environment]\nA = "{n}"\n[draw]\nn = "choice:a,b"\n[[test]]\nexec = "{n}"',
+            "suite-draw",
+            1,
+        ),
+    ],
+)
+def test_mistakes_of_a_draw_table(text: str, code: str, line: int) -> None:
+    def read(path: str) -> str:
+        if path != "s.toml":
+            raise FileNotFoundError(path)
+        return text
+
+    with pytest.raises(InputError) as raised:
+        load("s.toml", read)
+    assert [(one.code, one.file, one.line) for one in raised.value.diagnostics] == [
+        (code, "s.toml", line)
     ]
-    plain, shell = (commands[-1] for commands in phases)
-    assert isinstance(plain, tuple)
-    assert len(plain) == 2
-    assert not isinstance(shell, tuple)
+
+
+def test_a_variable_may_hold_an_input() -> None:
+    text = '[variables]\nv = "x{n}"\n[draw]\nn = "choice:a,b"\n[[test]]\nexec = "echo {v}"'
+    program = load("s.toml", lambda _: text)
+    assert program.draws is not None
+    (plan,) = plans_of(program)
+    assert plan.phases.exec == (Command(("echo", "x{n}")),)
 
 
 # -- sessions -------------------------------------------------------------------------------
@@ -196,15 +294,16 @@ def test_how_a_ratio_depends_on_the_input_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "w.sh").write_text("sleep 0.$1\n")
+    (tmp_path / "w.sh").write_text("echo value=$1\n")
     words = ("--study", "s", "--quiet", "--max-blocks", "12", "--seed", "4", "--margin", "1000%")
+    words += ("--metric", "value~value=([0-9]+)")
     arms = ("sh w.sh 0{n}", "sh w.sh 1{n}")
     main(["compare", *words, "--draw", "n=uniform:10..99", "--", *arms])
     with contextlib.closing(Study.open_to_read(tmp_path / "s")) as study:
         found = stored_findings(study, 1)
     assert found is not None
     (about,) = (one for one in found.all if one.code == "ratio-depends-on-input")
-    assert "elapsed of sh-2 / sh depends on n: 0." in about.evidence
+    assert "value of sh-2 / sh depends on n: 0." in about.evidence
 
 
 # -- the size of the dependence ---------------------------------------------------------------

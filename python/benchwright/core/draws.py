@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from benchwright.core.plan import Pairs
+from benchwright.core.plan import Pairs, Phases
 
 
 class DrawnInput(msgspec.Struct, frozen=True):
@@ -22,6 +22,11 @@ class DrawnInput(msgspec.Struct, frozen=True):
     """What it is drawn from; empty: the whole numbers from `low` to `high`."""
     low: int = 0
     high: int = 0
+
+    @property
+    def placeholder(self) -> str:
+        """What stands for its value in a command."""
+        return f"{{{self.name}}}"
 
     @property
     def size(self) -> int:
@@ -44,3 +49,9 @@ class Draws(msgspec.Struct, frozen=True):
     def of(self, number: int) -> Pairs:
         """Return the inputs of the trial or block of this number, by name."""
         return tuple((one.name, one.value(self.seed, number)) for one in self.inputs)
+
+    def used_by(self, phases: Phases) -> Draws:
+        """Return the inputs that a trial's commands name; of the others nothing can depend on."""
+        commands = (*phases.setup, *phases.exec, *phases.cleanup)
+        text = "\0".join(word for command in commands for word in command.argv)
+        return Draws(self.seed, tuple(one for one in self.inputs if one.placeholder in text))

@@ -70,16 +70,20 @@ class Command(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
 
     @classmethod
-    def from_text(cls, text: str) -> Command:
+    def from_text(cls, text: str, drawn: Sequence[str] = ()) -> Command:
         """Return the command for a line of text, as Perl's system() decides it.
 
         Plain words are executed directly. A text with a shell character is a shell
-        command that the user wrote, and is given to /bin/sh -c.
+        command that the user wrote, and is given to /bin/sh -c. `drawn`: names of inputs that each
+        trial gets; `{name}` is a part of one word, also if its value has blanks.
         """
         text = text.strip()
         if not text:
             raise ValueError("a command is empty")
-        if is_plain(text):
+        bare = text
+        for name in drawn:
+            bare = bare.replace(f"{{{name}}}", "x")
+        if is_plain(bare):
             return cls(tuple(text.split()))
         return cls(("/bin/sh", "-c", text))
 

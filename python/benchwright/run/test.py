@@ -128,10 +128,10 @@ class RunningTest:
         if recorded:
             return recorded
         self._performer.check()
-        if self.draws is not None:
+        if self.draws is not None and (draws := self.draws.used_by(plan.phases)).inputs:
             # Each trial has inputs of its own, so it is a batch of its own.
             count = 1
-            setting = msgspec.structs.replace(setting, drawn=self.draws.of(_drawn_for(plan, first)))
+            setting = msgspec.structs.replace(setting, drawn=draws.of(_drawn_for(plan, first)))
         if self.replicates is not None:
             setting = self._replicate(self.replicates, plan, setting)
         self._prepare(plan)

@@ -526,8 +526,8 @@ class _CommandOptions(_StoppingOptions):
         if not text.strip():
             self.wrong(self._place, text, "the command is empty")
         command = self._template(self._place, text)
-        word_of = partial(self._template, self._place) if self.request.draw else None
-        return self.exec_phase(text, command, self._place, self.request.shell, word_of)
+        request = self.request
+        return self.exec_phase(text, command, self._place, request.shell, request.draw)
 
     def _words(self) -> Step:
         """Return the step that runs the words after `--`, as they are."""

@@ -5,28 +5,21 @@ makes their steps, each mistake at its option.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
 from benchwright.core.draws import DrawnInput, Draws
 from benchwright.core.errors import InputError
-from benchwright.core.plan import CommandMode, LevelKind, MetricSpec, ReplicateLevel, is_plain
+from benchwright.core.plan import CommandMode, LevelKind, MetricSpec, ReplicateLevel
 from benchwright.core.quantity import parse_duration_ns, share_within
 from benchwright.core.text import plural
 from benchwright.inputs.draw import DRAW_HINT, parse_draw
 from benchwright.inputs.mistakes import Where, placed
 from benchwright.inputs.option_reader import OptionReader, R, at, placer
 from benchwright.inputs.options import Option, Text
-from benchwright.inputs.template import (
-    NAME_IN_BRACES,
-    Template,
-    choice,
-    command_name,
-    fixed,
-    split_words,
-)
+from benchwright.inputs.template import Template, choice, command_name, fixed, split_words
 from benchwright.suite import program as step
 from benchwright.suite import values
 from benchwright.suite.program import Step
@@ -68,9 +61,10 @@ class CommandOptionReader(OptionReader[R]):
                 continue
             if any(one.name == other.name for other in inputs):
                 self.wrong("--draw", word, f"input {one.name} is given twice")
-            elif not all(f"{{{one.name}}}" in text for text in texts):
-                message = f"{{{one.name}}} is not in every command"
-                self.wrong("--draw", word, message, f"write {{{one.name}}} where its value belongs")
+            elif not all(one.placeholder in text for text in texts):
+                message = f"{one.placeholder} is not in every command"
+                hint = f"write {one.placeholder} where its value belongs"
+                self.wrong("--draw", word, message, hint)
             inputs.append(one)
         seed = self.value("seed") or 0
         if self.found:
@@ -120,20 +114,17 @@ class CommandOptionReader(OptionReader[R]):
         command: Template,
         option: str,
         shell: str | None,
-        word_of: Callable[[str], Template] | None = None,
+        drawn: Sequence[str] = (),
     ) -> Step:
         """Return the step that runs a command line, in the shell of --shell if there is one.
 
         Otherwise plain words are executed directly, and /bin/sh runs what only a shell
-        understands (`Command.from_text`). `word_of`: with inputs that are drawn, the template of a
-        word: an input is a part of a plain word, which needs no shell.
+        understands (`Command.from_text`). `drawn`: the words of --draw.
         """
         where = at(option, text)
-        if shell is None and word_of is not None and is_plain(NAME_IN_BRACES.sub("x", text)):
-            argv = tuple(map(word_of, text.split()))
-            return step.SetPhase(CommandMode.EXEC, argv, where)
         if shell is None:
-            return step.SetPhase(CommandMode.EXEC, command, where)
+            names = tuple(word.partition("=")[0] for word in drawn)
+            return step.SetPhase(CommandMode.EXEC, command, where, names)
         words, faults = split_words(shell)
         if faults or not words:
             self.wrong("--shell", shell, "no shell", "write --shell, or --shell=bash")

@@ -610,8 +610,7 @@ class _ComparisonOptions(ComparisonRuleOptions):
         before, after = body
         line = fixed(command, where)
         request = self.request
-        word_of = partial(fixed, where=where) if request.draw else None
-        phase = self.exec_phase(command, line, "--", request.shell, word_of)
+        phase = self.exec_phase(command, line, "--", request.shell, request.draw)
         limit = limit_of_arm(rule)
         heading = fixed(name, Where("--name", text=name))
         return step.Test(heading, limit, (*before, phase, *after), where, directory)

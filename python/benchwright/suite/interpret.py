@@ -478,7 +478,8 @@ class _Interpreter:
 
     def _phase(self, set_phase: step.SetPhase) -> Command:
         if isinstance(set_phase.command, Template):
-            return values.command(self.state.text(set_phase.command), set_phase.where)
+            text = self.state.text(set_phase.command)
+            return values.command(text, set_phase.where, set_phase.drawn)
         return Command(tuple(self.state.text(word) for word in set_phase.command))
 
     def _list(self, given: Template | tuple[Template, ...]) -> tuple[str, ...]:

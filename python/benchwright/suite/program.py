@@ -165,6 +165,8 @@ class SetPhase(msgspec.Struct, frozen=True, tag=True):
     mode: CommandMode
     command: Template | tuple[Template, ...]
     where: Where
+    drawn: tuple[str, ...] = ()
+    """Names of inputs that each trial gets: `{name}` in a command line is a part of one word."""
 
 
 class FastFail(msgspec.Struct, frozen=True, tag=True):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from benchwright.core.comparison import ComparisonRule
+from benchwright.core.draws import DrawnInput, Draws
 from benchwright.core.plan import CommandMode, MetricSpec, StoppingRule
 from benchwright.inputs.mistakes import (
     SourceFile,
@@ -55,6 +56,7 @@ _TOP = (
     "rest",
     "warmup",
     "replicate",
+    "draw",
     "hooks",
     "metrics",
     "until",
@@ -67,6 +69,8 @@ _TOP = (
     "compare",
 )
 _MODES = ("presetup", "setup", "exec", "cleanup", "postcleanup")
+_ONCE = ("presetup", "postcleanup")
+"""Phases that run once for a test, not for each trial."""
 _TEST = (
     "name",
     *_MODES,
@@ -111,7 +115,8 @@ def compile_toml(
     def read(top: TomlTable) -> Program:
         _refuse_nul(top, top.values)
         added = suite_tables()
-        steps = _Suite(top, added).steps()
+        suite = _Suite(top, added, reader)
+        steps = suite.steps()
         notices = top.table("notify")
         notify = None if notices is None else sections.notify_of(notices)
         stated = {key: table.read(top) for key, table in added.items() if key in top}
@@ -122,12 +127,13 @@ def compile_toml(
                 top.note(mistake)
         return Program(
             steps,
-            (SourceFile(main, text),),
+            (SourceFile(main, text), *(SourceFile(*file) for file in top.files.items())),
             notify,
             servers,
             {key: one for key, one in stated.items() if one is not None},
             None if baseline is None else Baseline(baseline, top.at("baseline")),
             sections.has_fixed_addresses(top),
+            Draws(0, tuple(suite.drawn)) if suite.drawn else None,
         )
 
     return read_toml(text, main, "suite", read)
@@ -149,10 +155,13 @@ def _refuse_nul(top: TomlTable, value: Any, *keys: str | int) -> None:
 class _Suite:
     """Reads the top-level table of a suite."""
 
-    def __init__(self, top: TomlTable, added: Collection[str]) -> None:
-        """`added`: the keys of features."""
+    def __init__(self, top: TomlTable, added: Collection[str], reader: SourceReader) -> None:
+        """`added`: the keys of features; `reader`: of the files that inputs are drawn from."""
         self._top = top
         self._added = added
+        self._reader = reader
+        self.drawn: list[DrawnInput] = []
+        """The inputs that are drawn for each trial or block."""
         self._factors: dict[str, list[str]] = {}
         self._known: frozenset[str] = frozenset()
         self._names: list[tuple[str | Slot, ...]] = []
@@ -169,6 +178,7 @@ class _Suite:
                 message = f"{name} is a factor already"
                 top.wrong(top.at("variables", name), "suite-name", message)
         self._known = frozenset((*self._factors, *names, THREADS))
+        self.drawn = sections.draws_of(top, self._reader, self._known)
         body = (
             *self._assigned("variables", names, environment=False),
             *self._assigned("environment", None, environment=True),
@@ -178,6 +188,7 @@ class _Suite:
             *self._tests(),
             *self._comparisons(),
         )
+        self._check_drawn()
         body = self._where_wanted(top, body)
         for name, levels in reversed(self._factors.items()):
             where = top.at(*(("threads",) if name == THREADS else ("factors", name)))
@@ -255,7 +266,8 @@ class _Suite:
 
     def _template(self, table: TomlTable, text: str, *keys: str | int) -> Template:
         """Return the text at these keys as a template; report mistakes."""
-        table.faults(misspelt(text, self._known), text, *keys)
+        drawn = {one.name for one in self.drawn}
+        table.faults(misspelt(text, self._known | drawn), text, *keys)
         return brace_template(text, table.inside(text, *keys), self._known)
 
     @property
@@ -346,6 +358,41 @@ class _Suite:
         body = (*around, *self._commands(arm, "exec"))
         return step.Test(self._heading(arm), limit, body, arm.where)
 
+    # -- inputs that are drawn -------------------------------------------------------
+
+    def _check_drawn(self) -> None:
+        """Report inputs that no command names, that only some arms of a comparison name, and that
+        are named where they have no value."""
+        top = self._top
+        tests, comparisons = top.tables("test"), top.tables("compare")
+        around = [mode for mode in _MODES if mode not in _ONCE]
+        by_variables = str(top.values.get("variables", ""))
+        for one in self.drawn:
+            hint = f"write {one.placeholder} where its value belongs"
+            used = one.placeholder in by_variables
+            for table in (*tests, *comparisons):
+                used |= any(one.placeholder in str(table.values.get(key)) for key in around)
+                for key in _ONCE:
+                    if one.placeholder in str(table.values.get(key)):
+                        message = f"{key} runs once: {one.placeholder} has no value there"
+                        what = "name it in setup, exec or cleanup"
+                        table.wrong(table.at(key), "suite-draw", message, what)
+            for table in comparisons:
+                arms = [arm for arm in table.tables("arm") if "exec" in arm]
+                without = [arm for arm in arms if one.placeholder not in str(arm.values["exec"])]
+                used |= len(without) < len(arms)
+                if len(without) < len(arms) and one.placeholder not in by_variables:
+                    for arm in without:
+                        message = f"{one.placeholder} is not in the exec of every arm"
+                        arm.wrong(arm.at("exec"), "suite-draw", message, hint)
+            if one.placeholder in str(top.values.get("environment", "")):
+                message = f"the environment has no inputs: {one.placeholder} has no value there"
+                what = f"write `env NAME={one.placeholder}` before a command"
+                top.wrong(top.at("environment"), "suite-draw", message, what)
+            if not used:
+                message = f"{one.placeholder} is in no command"
+                top.wrong(top.at("draw", one.name), "suite-draw", message, hint)
+
     def _heading(self, table: TomlTable) -> Template:
         text = table.text("name")
         if text is None:
@@ -398,7 +445,8 @@ class _Suite:
     ) -> Step | None:
         where = table.at(str(keys[0]), *keys[1:])
         if isinstance(value, str) and value.strip():
-            return step.SetPhase(mode, self._template(table, value, *keys), where)
+            names = tuple(one.name for one in self.drawn)
+            return step.SetPhase(mode, self._template(table, value, *keys), where, names)
         if not isinstance(value, (str, list)):
             table.mistyped(where, f"a command of {keys[0]}", value, (str, list))
             return None

@@ -4,8 +4,9 @@ of a comparison, target, remote and notify. Tables of suites that features add: 
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from benchwright.core.comparison import ComparisonRule
+from benchwright.core.draws import DrawnInput
 from benchwright.core.expression import PREDICATE_VARIABLES
 from benchwright.core.hosts import SERVER_KEYS, NamedServer, parse_named_server
 from benchwright.core.notice import (
@@ -38,6 +40,7 @@ from benchwright.core.plan import (
 )
 from benchwright.core.quantity import parse_share
 from benchwright.feature import TABLE, feature, features
+from benchwright.inputs.draw import parse_draw
 from benchwright.inputs.form import (
     Form,
     form_of,
@@ -50,7 +53,7 @@ from benchwright.inputs.form import (
     texts_of,
     whole,
 )
-from benchwright.inputs.mistakes import fault_of
+from benchwright.inputs.mistakes import SourceReader, fault_of
 from benchwright.inputs.options import Option, Reader
 from benchwright.inputs.template import Template, brace_template, fixed
 from benchwright.inputs.toml_table import TomlTable, read_toml
@@ -201,6 +204,39 @@ _FORMS = {
         partial(UntilProgram, minimum=_PREDICATE_RUNS, increment=1),
     ),
 }
+
+# -- `[draw]` of a suite: inputs that are drawn for each trial or block -----------------
+
+
+def draws_of(top: TomlTable, reader: SourceReader, taken: Collection[str]) -> list[DrawnInput]:
+    """Return the inputs of the suite's `[draw]`, without those whose mistakes were reported. Files
+    are relative to the suite; their texts are added to the files of the text. `taken`: names of
+    factors and variables."""
+    table = top.table("draw") if "draw" in top else None
+    if table is None:
+        return []
+    directory = posixpath.dirname(top.where.file)
+
+    def read(path: str) -> str:
+        path = posixpath.join(directory, path)
+        top.files[path] = reader(path)
+        return top.files[path]
+
+    inputs: list[DrawnInput] = []
+    for name in table.names("an input"):
+        text = table.text(name)
+        if name in taken:
+            message = f"{name} is a factor or variable already"
+            table.wrong(table.at(name), "suite-name", message)
+        if text is None:
+            continue
+        try:
+            inputs.append(parse_draw(f"{name}={text}", read))
+        except ValueError as error:
+            hint = f'write {name} = "uniform:1..1000", "choice:a,b,c", or "@list.txt"'
+            table.wrong(table.at(name), "suite-range", str(error), hint)
+    return inputs
+
 
 # -- The rule of a `[[compare]]` table: its keys are options of `bw compare` -----------
 #

@@ -405,10 +405,11 @@ _ORDER: dict[str, Callable[[Decimal, Decimal], bool]] = {
 }
 
 
-def command(text: str, where: Where) -> Command:
-    """Return the command of a text. Raises InputError if it is empty."""
+def command(text: str, where: Where, drawn: Sequence[str] = ()) -> Command:
+    """Return the command of a text, in which inputs of these names are. Raises InputError if it is
+    empty."""
     try:
-        return Command.from_text(text)
+        return Command.from_text(text, drawn)
     except ValueError:
         hint = "it is empty after substitution"
         raise mistake(where, "suite-no-command", "the command is empty", hint) from None
