@@ -9,6 +9,7 @@ spec): a loop device whose operations a cgroup limits (io.max, or blkio.throttle
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import socket
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +27,8 @@ from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.quiet.types import IoLimits, ServerDisks, ServerResources
 from benchwright.features.search.server.host import ServerResourcesHeld
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES, STAND_INS = ROOT / "examples", ROOT / "tests" / "stand_ins"
 READY_S = 60.0
 STOP_S = 30.0
 SCALE = 10
@@ -184,6 +187,15 @@ def accepts(port: int) -> bool:
     return True
 
 
+def _is_healthy(port: int) -> bool:
+    """Return whether a server has loaded its model: it listens before."""
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def done(*words: str | Path) -> None:
     """Run a program. Raises Refused with the end of what it said."""
     texts = [str(word) for word in words]
@@ -306,6 +318,31 @@ def python_one_thread(place: Path) -> Iterator[Running]:
         yield Running(("--target", f"http://127.0.0.1:{port}/"))
 
 
+class Llama(NamedTuple):
+    """llama.cpp with a model of random weights, on one thread, as a server of chats."""
+
+    width: int
+    layers: int
+    slots: int
+    """Chats that it works on at once."""
+    load: tuple[str, ...]
+    """Lengths of prompts and answers."""
+
+    @contextlib.contextmanager
+    def run(self, place: Path) -> Iterator[Running]:
+        """Run it. Raises Refused without xllamacpp."""
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise Refused("there is no xllamacpp")
+        program, port = STAND_INS / "tiny_model.py", free_port()
+        words = ("--port", str(port), "--width", str(self.width), "--layers", str(self.layers))
+        model, slots = place / "model.gguf", str(self.slots)
+        with process(place, sys.executable, program, model, slots, *words) as one:
+            wait_until(lambda: _is_healthy(port), one, place)
+            target = ("--target", f"http://127.0.0.1:{port}", "--llm", "chat", "--model", "random")
+            many = ("--connections", "256", "--depth", "256")
+            yield Running((*target, *many, "--ignore-eos", *self.load))
+
+
 class Nfs(NamedTuple):
     """NFS-Ganesha under one of Fstress's workloads, with 8 threads and one disk as in
     examples/workbench."""
@@ -396,6 +433,12 @@ P99 = ("p99 < 20ms", "errors < 1%")
 MEAN = ("mean response < 40ms", "errors < 1%")
 
 
+def llama(name: str, server: Llama, begin_rate: float) -> RealServer:
+    """Return llama.cpp with a model as a server of the matrix."""
+    limits = ("p95 first < 500ms", "p95 tpot < 20ms", "errors < 1%")
+    return RealServer(name, server.run, (), limits, run_s=8.0, depth=0, begin_rate=begin_rate)
+
+
 def nfs(workload: Nfs) -> RealServer:
     """Return NFS-Ganesha under a workload as a server of the matrix."""
     return RealServer(
@@ -425,6 +468,8 @@ MATRIX = (
 )
 """The servers that are measured unless others are named."""
 OTHERS = (
+    llama("llama-43mb", Llama(512, 4, 16, ("--prompt-words", "20", "--output-tokens", "32")), 20),
+    llama("llama-300kb", Llama(64, 1, 16, ("--prompt-words", "200", "--output-tokens", "32")), 20),
     nfs(Nfs("db_tp.toml", 500)),
     nfs(Nfs("mail.toml", 500, set_rate=600)),
     nfs(Nfs("web-server.toml", 30, set_rate=200, memory=128 << 20, sync=False)),

@@ -1,4 +1,4 @@
-"""A language model of 300 kB with random weights, and the real server that answers with it.
+"""A language model with random weights, of 300 kB or larger, and the real server that answers with it.
 
 The file is GGUF, version 3, as https://github.com/ggml-org/ggml/blob/master/docs/gguf.md has it: the
 metadata of a llama of one layer, a vocabulary of all bytes and a few words, and weights from a
@@ -7,9 +7,9 @@ seed. What it writes has no meaning; how llama.cpp tokenizes, batches and stream
 
 from __future__ import annotations
 
+import argparse
 import os
 import struct
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-WIDTH, HEADS, HIDDEN = 64, 4, 128
+HEAD_WIDTH = 16
 CONTEXT_TOKENS = 4096
 WORDS = ("the", "a", "of", "and", "to", "in")
 ALIGNMENT = 32
@@ -27,8 +27,8 @@ UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 
 
-def write_model(path: Path, seed: int = 1) -> Path:
-    """Write the model; return its path."""
+def write_model(path: Path, seed: int = 1, width: int = 64, layers: int = 1) -> Path:
+    """Write the model, or a larger one whose tokens take longer; return its path."""
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     tokens += ["\N{LOWER ONE EIGHTH BLOCK}" + word for word in WORDS]
     types = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256, *[NORMAL] * len(WORDS)]
@@ -37,13 +37,13 @@ def write_model(path: Path, seed: int = 1) -> Path:
         _text("general.architecture", "llama"),
         _text("general.name", "tiny-random"),
         _value("llama.context_length", UINT32, "I", CONTEXT_TOKENS),
-        _value("llama.embedding_length", UINT32, "I", WIDTH),
-        _value("llama.block_count", UINT32, "I", 1),
-        _value("llama.feed_forward_length", UINT32, "I", HIDDEN),
-        _value("llama.attention.head_count", UINT32, "I", HEADS),
-        _value("llama.attention.head_count_kv", UINT32, "I", HEADS),
+        _value("llama.embedding_length", UINT32, "I", width),
+        _value("llama.block_count", UINT32, "I", layers),
+        _value("llama.feed_forward_length", UINT32, "I", 2 * width),
+        _value("llama.attention.head_count", UINT32, "I", width // HEAD_WIDTH),
+        _value("llama.attention.head_count_kv", UINT32, "I", width // HEAD_WIDTH),
         _value("llama.attention.layer_norm_rms_epsilon", FLOAT32, "f", 1e-5),
-        _value("llama.rope.dimension_count", UINT32, "I", WIDTH // HEADS),
+        _value("llama.rope.dimension_count", UINT32, "I", HEAD_WIDTH),
         _text("tokenizer.ggml.model", "llama"),
         _array("tokenizer.ggml.tokens", STRING, map(_string, tokens), len(tokens)),
         _array("tokenizer.ggml.scores", FLOAT32, _packed("f", scores), len(tokens)),
@@ -57,7 +57,7 @@ def write_model(path: Path, seed: int = 1) -> Path:
             "{% for message in messages %}{{ message['content'] }}\n{% endfor %}",
         ),
     ]
-    tensors = _weights(len(tokens), np.random.default_rng(seed))
+    tensors = _weights(len(tokens), width, layers, np.random.default_rng(seed))
     infos, place = [], 0
     for name, values in tensors.items():
         # The format names the fastest dimension first; 0 is float32.
@@ -74,17 +74,21 @@ def write_model(path: Path, seed: int = 1) -> Path:
     return path
 
 
-def _weights(tokens: int, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+def _weights(
+    tokens: int, width: int, layers: int, rng: np.random.Generator
+) -> dict[str, NDArray[np.float32]]:
     def drawn(*shape: int) -> NDArray[np.float32]:
-        return (rng.standard_normal(shape) * 0.05).astype(np.float32)
+        return rng.standard_normal(shape, np.float32) * np.float32(0.05)
 
-    ones = np.ones(WIDTH, np.float32)
-    weights = {"token_embd": drawn(tokens, WIDTH), "output_norm": ones}
-    weights |= {"output": drawn(tokens, WIDTH), "blk.0.attn_norm": ones, "blk.0.ffn_norm": ones}
-    for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
-        weights[f"blk.0.{part}"] = drawn(WIDTH, WIDTH)
-    weights |= {"blk.0.ffn_gate": drawn(HIDDEN, WIDTH), "blk.0.ffn_up": drawn(HIDDEN, WIDTH)}
-    weights["blk.0.ffn_down"] = drawn(WIDTH, HIDDEN)
+    ones = np.ones(width, np.float32)
+    weights = {"token_embd": drawn(tokens, width), "output_norm": ones}
+    weights["output"] = drawn(tokens, width)
+    for layer in range(layers):
+        block = {"attn_norm": ones, "ffn_norm": ones}
+        block |= {f"attn_{part}": drawn(width, width) for part in ("q", "k", "v", "output")}
+        block |= {"ffn_gate": drawn(2 * width, width), "ffn_up": drawn(2 * width, width)}
+        block["ffn_down"] = drawn(width, 2 * width)
+        weights |= {f"blk.{layer}.{name}": values for name, values in block.items()}
     return {f"{name}.weight": values for name, values in weights.items()}
 
 
@@ -113,14 +117,13 @@ def _array(key: str, kind: int, items: Iterable[bytes], count: int) -> bytes:
     return _string(key) + struct.pack("<IIQ", ARRAY, kind, count) + b"".join(items)
 
 
-def serve(model: Path, slots: int) -> None:
-    """Serve a model over HTTP on the loopback until killed; print the address. The port is that of
-    the environment variable PORT, or a free one."""
+def serve(model: Path, slots: int, port: int) -> None:
+    """Serve a model over HTTP on the loopback until killed; print the address. Port 0 is a free one."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = str(model)
-    params.hostnames, params.port = ["127.0.0.1"], int(os.environ.get("PORT", "0"))
+    params.hostnames, params.port = ["127.0.0.1"], port
     params.n_parallel, params.n_ctx = slots, slots * CONTEXT_TOKENS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.warmup, params.endpoint_metrics = False, True
@@ -130,5 +133,19 @@ def serve(model: Path, slots: int) -> None:
         time.sleep(60)
 
 
+def main() -> None:
+    """Serve a model, which is made if it is not there."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("slots", type=int)
+    parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "0")))
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--layers", type=int, default=1)
+    asked = parser.parse_args()
+    if not asked.model.exists():
+        write_model(asked.model, width=asked.width, layers=asked.layers)
+    serve(asked.model, asked.slots, asked.port)
+
+
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), int(sys.argv[2]))
+    main()

@@ -243,3 +243,22 @@ def test_what_only_the_generator_exceeded_is_no_failure_of_the_server(
     document: dict[str, Any], expected: Outcome
 ) -> None:
     assert peak_real.outcome(document) is expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "service", "expected"),
+    [
+        ("p95 first < 20ms", 5.0, Outcome.LATE),
+        ("p95 first < 20ms", 25.0, Outcome.FAILED),
+        # It begins with the first token.
+        ("p95 tpot < 20ms", 5.0, Outcome.FAILED),
+    ],
+)
+def test_a_first_token_is_late_with_its_operation_and_a_time_per_token_is_not(
+    limit: str, service: float, expected: Outcome
+) -> None:
+    document = load(30.0, 5.0)
+    document["limits"][0]["limit"] = limit
+    document["result"]["lateness_ns"]["p95"] = 20e6
+    document["result"]["streams"] = {"first_service_ns": {"p95": service * 1e6}}
+    assert peak_real.outcome(document) is expected
