@@ -16,6 +16,7 @@ import pytest
 
 from bw_command import bw
 from grpc_server import write_protos
+from own_certificate import certificate
 
 STAND_INS = Path(__file__).parents[1] / "stand_ins"
 CALLS = 20
@@ -222,12 +223,8 @@ def test_mistakes_are_reported_at_their_option(
 
 def test_a_server_with_tls(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="grpcio-tools has no wheel for this machine")
-    secret = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    make += ["-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", secret[0]]
-    make += ["-addext", "subjectAltName=DNS:localhost", "-out", secret[1]]
-    make += ["-addext", "basicConstraints=critical,CA:FALSE"]
-    subprocess.run(make, check=True, capture_output=True)
+    file = certificate(tmp_path, "localhost")
+    secret = str(file.with_suffix(".key")), str(file)
     with serving(tmp_path / "server", *secret) as server:
         found = load(tmp_path, server, "Watch", {"count": 3}, "--ca", secret[1])
     assert errors(found) == {}

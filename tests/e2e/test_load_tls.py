@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,30 +14,13 @@ from typing import Any
 import pytest
 
 from bw_command import Done, bw
+from own_certificate import OPENSSL, certificate
 
-OPENSSL = shutil.which("openssl")
 pytestmark = pytest.mark.skipif(
     OPENSSL is None, reason="openssl is not installed (apt-get install openssl)"
 )
 PAGE = b"n" * 512
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 512\r\n\r\n" + PAGE
-
-
-def certificate(directory: Path, name: str) -> Path:
-    """Return the file of a certificate for `name` that its own key signed; the key is beside it."""
-    file = directory / f"{name}.pem"
-    words = (
-        *(str(OPENSSL), "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"),
-        *("-pkeyopt", "ec_paramgen_curve:P-256", "-subj", f"/CN=bw test {name}"),
-        *("-config", "conf", "-extensions", "server"),
-        *("-keyout", str(file.with_suffix(".key")), "-out", str(file)),
-    )
-    (directory / "conf").write_text(
-        "[req]\ndistinguished_name = subject\n[subject]\n[server]\n"
-        f"basicConstraints = critical,CA:FALSE\nsubjectAltName = DNS:{name}\n"
-    )
-    subprocess.run(words, cwd=directory, check=True, stderr=subprocess.DEVNULL)
-    return file
 
 
 class Server:

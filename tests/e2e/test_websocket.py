@@ -16,6 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 from bw_command import bw
+from own_certificate import OPENSSL, certificate
 from started_server import started
 
 STAND_INS = Path(__file__).parents[1] / "stand_ins"
@@ -116,15 +117,55 @@ def test_messages_that_only_go_out(tmp_path: Path, server: str) -> None:
     assert (errors(result), result["counts"]["completed"]) == ({}, 40)
 
 
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        *(
+            (code, f"websocket closed {code}")
+            for code in (1000, 1001, 1002, 1009, 1011, 1013, 4321)
+        ),
+        # The end of TCP without a close frame.
+        (1006, "ECONNRESET"),
+    ],
+)
 def test_a_close_in_the_middle_fails_what_waits_and_is_followed_by_another_connection(
-    tmp_path: Path, server: str
+    tmp_path: Path, server: str, code: int, name: str
 ) -> None:
-    result = load(tmp_path, f"{server}/closing")
-    failed = errors(result)["websocket closed 1001"]
+    result = load(tmp_path, f"{server}/closing?code={code}")
+    failed = errors(result)[name]
     # Each of four connections ends with its third operation.
+    assert errors(result) == {name: failed}
     assert failed == result["target"]["reconnects"]
     assert 10 <= failed <= 13
     assert result["counts"]["completed"] == 40
+
+
+def test_a_close_behind_an_answer_fails_what_was_sent_before_it_arrived(
+    tmp_path: Path, server: str
+) -> None:
+    result = load(tmp_path, f"{server}/leaving", "--connections", "40")
+    assert result["counts"]["completed"] == 40
+    # Each has a connection of its own, unless the machine holds up the generator.
+    assert set(errors(result)) <= {"websocket closed 1000"}
+    assert result["target"]["reconnects"] >= errors(result).get("websocket closed 1000", 0)
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed (apt-get install openssl)")
+def test_a_server_with_tls(tmp_path: Path) -> None:
+    file = certificate(tmp_path, "localhost")
+    command = [sys.executable, str(STAND_INS / "websocket_server.py")]
+    with started(*command, str(file.with_suffix(".key")), str(file)) as url:
+        text = (
+            'answer = "/id"\nend_mark = "/done=true"\noutstanding = 4\n'
+            f'ca = "{file}"\n\n[[request]]\nlabel = "parts"\n'
+            'message = \'{"id": ${id}, "parts": 3}\''
+        )
+        result = workload(tmp_path, f"{url}/parts", text)
+        refused = bw(tmp_path, "load", "--rate", "9", "--duration", "1s", "--target", f"{url}/echo")
+    assert (errors(result), result["streams"]["content_events"]) == ({}, 120)
+    assert result["target"]["tls"]["version"] == "TLSv1.3"
+    assert refused.returncode == 2
+    assert "certificate" in refused.stderr
 
 
 def test_an_answer_of_several_messages_is_a_stream(tmp_path: Path, server: str) -> None:

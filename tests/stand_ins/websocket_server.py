@@ -2,8 +2,11 @@
 
 /echo, /delayed?ms=20 (an echo; a text gets the times of its arrival and of its answer), /shuffled
 (answers of four at a time, the last first), /pushes (a message of its own before each answer),
-/closing (a close in place of each third answer), /parts (several messages, the last with `done`),
+/closing?code=1001 (a close in place of each third answer; 1006: the end of the connection alone),
+/leaving (a close behind each answer), /parts (several messages, the last with `done`),
 /chat (subprotocol `chat`), /secret (403), /silent (no answer), /fragments (fragments without an end).
+
+Usage: websocket_server.py [UNIX_SOCKET | KEY CERTIFICATE]
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import http
 import json
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -50,14 +54,24 @@ async def pushes(socket: ServerConnection) -> None:
         await socket.send(message)
 
 
-async def closing(socket: ServerConnection) -> None:
+async def closing(socket: ServerConnection, code: int) -> None:
     number = 0
     async for message in socket:
         number += 1
         if number == 3:
-            await socket.close(1001, "going away")
+            if code == 1006:
+                socket.transport.abort()
+            else:
+                await socket.close(code, "said so")
             return
         await socket.send(message)
+
+
+async def leaving(socket: ServerConnection) -> None:
+    async for message in socket:
+        await socket.send(message)
+        await socket.close(1000)
+        return
 
 
 async def parts(socket: ServerConnection) -> None:
@@ -91,7 +105,9 @@ async def handle(socket: ServerConnection) -> None:
         case "/pushes":
             await pushes(socket)
         case "/closing":
-            await closing(socket)
+            await closing(socket, int(parse_qs(place.query)["code"][0]))
+        case "/leaving":
+            await leaving(socket)
         case "/parts":
             await parts(socket)
         case "/fragments":
@@ -118,13 +134,19 @@ def select(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol |
 
 async def main() -> None:
     how: dict[str, Any] = {"process_request": judge, "select_subprotocol": select, "max_size": None}
-    if len(sys.argv) > 1:
-        serving = unix_serve(handle, sys.argv[1], **how)
-    else:
-        serving = serve(handle, "127.0.0.1", 0, **how)
+    match sys.argv[1:]:
+        case [path]:
+            serving = unix_serve(handle, path, **how)
+        case [key, certificate]:
+            how["ssl"] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            how["ssl"].load_cert_chain(certificate, key)
+            serving = serve(handle, "127.0.0.1", 0, **how)
+        case _:
+            serving = serve(handle, "127.0.0.1", 0, **how)
     async with serving as server:
         name = next(iter(server.sockets)).getsockname()
-        print(f"ws://127.0.0.1:{name[1]}" if isinstance(name, tuple) else name, flush=True)
+        url = f"wss://localhost:{name[1]}" if "ssl" in how else f"ws://127.0.0.1:{name[1]}"
+        print(url if isinstance(name, tuple) else name, flush=True)
         await server.serve_forever()
 
 
