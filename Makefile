@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine bench-streams limiters peak-real peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine bench-streams limiters peak-real peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths pool-faults live-agreement paper-workbench papers clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -79,6 +79,10 @@ docs: images pages site ## the documentation: what is generated from the code, a
 pages: setup ## the pages and tables of docs/ that are generated from the code
 	$(BIN)/python scripts/finding_codes.py
 	$(BIN)/python scripts/option_tables.py
+	$(BIN)/python scripts/papers.py
+
+papers: setup ## docs/papers.md; print which figures of the papers need an idle machine, how long each takes, and the commands
+	@$(BIN)/python scripts/papers.py --figures
 
 site: setup ## the documentation as a site with offline search: target/site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

@@ -37,7 +37,7 @@ FILLED["NAME"] = "junit"  # a format of `bw export`; elsewhere any word is a nam
 """What a page writes in the place of a value: what the parser gets, None for nothing."""
 
 OTHER_PROGRAMS = {
-    "benches/*.py": "--sessions --tables --first --only --out --place --bw --report --run --before --after --turn --quick --repetitions --long --truth --at-once",
+    "benches/*.py": "--sessions --tables --first --only --out --place --bw --report --run --before --after --turn --quick --repetitions --long --truth --at-once --busy",
     "asv, hyperfine, k6, pyperf": "--record-samples --export-csv --export-json --parameter --out"
     " --new-machine-readable-summary --summary-export --track-memory",
     "cargo-criterion": "--message-format",

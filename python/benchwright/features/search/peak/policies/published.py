@@ -8,7 +8,7 @@ share only the interface with the default policy. The paper's inputs are members
 (`accuracy`, `increment`, `trials_each`, and those that all policies have); their defaults are the
 paper's and are defined here, with its constants.
 Decision: the history is replayed through the algorithm, so a policy has no state.
-Source: Workbench paper; docs/workbench-paper.md lists what the paper leaves open and our choices.
+Source: Workbench paper; docs/peak-method.md lists what the paper leaves open and our choices.
 """
 
 from __future__ import annotations
