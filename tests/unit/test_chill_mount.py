@@ -19,6 +19,7 @@ from benchwright.features.quiet.chill_remount import (
     remount,
     remountable,
 )
+from benchwright.machine.restart import run_command
 
 ROOT = "20 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
 DATA = (
@@ -155,7 +156,7 @@ def test_it_is_mounted_again_whatever_fails_meanwhile(
 
 def test_a_program_is_out_of_reach_of_the_terminal() -> None:
     program = f"import os, sys; sys.exit(os.getsid(0) == {os.getsid(0)})"
-    assert chill_remount.run_command([sys.executable, "-c", program]) == ""
+    assert run_command([sys.executable, "-c", program]) == ""
 
 
 def test_a_holder_is_named_and_nothing_is_run(tmp_path: Path) -> None:

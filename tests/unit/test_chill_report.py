@@ -14,12 +14,7 @@ import pytest
 
 from benchwright.cli.main import main
 from benchwright.core.errors import BenchError
-from benchwright.features.quiet.chill import (
-    REBOOT_PATIENCE_S,
-    file_system_in_memory,
-    lockers,
-    reboot,
-)
+from benchwright.features.quiet.chill import file_system_in_memory, lockers, reboot
 from benchwright.features.quiet.chill_types import (
     CachedMemory,
     CacheResidency,
@@ -31,6 +26,7 @@ from benchwright.features.quiet.chill_types import (
     chill_text,
 )
 from benchwright.features.quiet.report import chill_findings
+from benchwright.machine.restart import RESTART_PATIENCE_S
 
 CHILLED = ChillReport(
     ChillMethod.CHILL,
@@ -135,14 +131,15 @@ def test_options_that_do_not_go_together_are_refused(
 
 @pytest.mark.parametrize("complaint", ["", "not allowed"])
 def test_a_reboot_never_returns(complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
     ran: list[list[str]] = []
     slept: list[float] = []
     with pytest.raises(BenchError) as caught:
         reboot(
             run=lambda words: ran.append(list(words)) or complaint,
             sleep=slept.append,
-            booted=tmp_path,
+            root=tmp_path,
         )
     assert caught.value.code == "chill-no-reboot"
     assert ran == [["systemctl", "reboot"]]
-    assert slept == ([] if complaint else [REBOOT_PATIENCE_S])
+    assert slept == ([] if complaint else [RESTART_PATIENCE_S])

@@ -228,6 +228,8 @@ class LevelKind(enum.StrEnum):
     """A build with another seed."""
     PROCESS = "process"
     """A server or runtime that PRESETUP starts again."""
+    BOOT = "boot"
+    """A start of the machine."""
     TIME = "time"
     """Another time, at random within a span."""
 

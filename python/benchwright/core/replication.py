@@ -29,6 +29,8 @@ def levels_text(replication: Replication) -> str:
 def describe_replication(replication: Replication, unit: str = "trial") -> str:
     """Return the design in words: `5 environments, 10 trials in each`."""
     words = levels_text(replication)
+    if replication.levels[0].kind is LevelKind.BOOT:
+        words += " (this machine restarts between them)"
     if replication.trials is None:
         return f"{words}, as many as needed"
     return f"{words}, {plural(replication.trials, unit)} in each"

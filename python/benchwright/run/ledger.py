@@ -147,7 +147,8 @@ class Ledger:
         self.restores = {e.key: e.seq for e in study.entries(session, ("restore",))}
         """Restored checkpoints: key -> sequence number of the restore."""
         self.at_checkpoint = False
-        """Whether the last recorded outcome, apart from commands, is a checkpoint."""
+        """Whether a boot script resumes the session from its last recorded outcome, apart from
+        commands: a checkpoint, or a restart between replicates."""
 
     def knows(self, key: str) -> bool:
         """Return whether an effect had an outcome when the session was opened."""
@@ -218,6 +219,12 @@ class Ledger:
             write_pointer(Path(file), self.study.path)
         self.study.append(self.session, [NewEntry("checkpoint", key, file, None)])
         self._checkpoints.add(key)
+        self.at_checkpoint = True
+
+    def leave_pointer(self, file: Path) -> None:
+        """Write the file with which a boot script resumes this session. Raises StudyError
+        `checkpoint-file`."""
+        write_pointer(file, self.study.path)
         self.at_checkpoint = True
 
     def begin(self, what: str, keys: tuple[str, ...], plan: TestPlan | None = None) -> int:

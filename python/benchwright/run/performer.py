@@ -48,10 +48,12 @@ class Performer:
         watching: BatchWatcher | None = None,
         viewer: Viewer | None = None,
         capture: Callable[[], None] = lambda: None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`capture` records the machine as it is now."""
+        """`capture` records the machine as it is now; `warn` prints a line on stderr."""
         self._bench = bench
         self.capture = capture
+        self.warn = warn
         self.viewer = viewer or Viewer(study)
         self._watching = watching
         self.surroundings = around

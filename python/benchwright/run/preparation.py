@@ -14,17 +14,17 @@ import msgspec
 from benchwright import __version__
 from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.plan import Replicated, TestPlan
+from benchwright.core.plan import LevelKind, Replicated, TestPlan
 from benchwright.core.untrusted import shell_text
 from benchwright.inputs.mistakes import SourceFile, read_regular
 from benchwright.study.contents import NULL_KIND
 from benchwright.study.journal import SessionInfo
-from benchwright.suite.check import names_read
+from benchwright.suite.check import names_read, walk
 from benchwright.suite.command_line import CommandRequest, program_from_command
 from benchwright.suite.common_options import names_with_loops
 from benchwright.suite.comparison import ComparisonRequest, program_from_comparison
 from benchwright.suite.plan import Planned, PlannedTest, describe
-from benchwright.suite.program import Program
+from benchwright.suite.program import Interleave, Program
 from benchwright.trial.programs import (
     COUNTER,
     counter_problem,
@@ -209,6 +209,32 @@ def rehearse(prepared: PreparedProgram) -> PreparedProgram:
     if wrong:
         raise InputError(list(wrong.values()))
     return prepared
+
+
+def refuse_restarts(prepared: PreparedProgram) -> None:
+    """Refuse boots as replicates where this machine cannot restart and continue the session, and
+    among tests that alternate: each has its own boots. Raises InputError."""
+    steps = prepared.program.steps
+    for item in prepared.planned or ():
+        if not isinstance(item, PlannedTest) or not _restarts(item.plan):
+            continue
+        from benchwright.machine.restart import restart_problem
+
+        why, hint = restart_problem()
+        if not why and not boot_id():
+            why, hint = "the kernel has no boot_id: one boot is not known from another", ""
+        alternate = any(isinstance(one, Interleave) for one in walk(steps))
+        if not why and alternate and item.plan.arm is None:
+            why = "tests that alternate do not share a boot"
+            hint = "give one command, or compare them: bw compare --replicate boot=6"
+        if why:
+            message = f"{item.plan.name}: no restarts between replicates: {why}"
+            raise InputError([_diagnostic_at(item, "no-restart", message, hint)])
+
+
+def _restarts(plan: TestPlan) -> bool:
+    rule = plan.stopping
+    return isinstance(rule, Replicated) and rule.replication.levels[0].kind is LevelKind.BOOT
 
 
 def rehearsed_again(prepared: PreparedProgram) -> PreparedProgram:

@@ -4,6 +4,11 @@ Everything made is below the study's `replicates/`: copies of working directorie
 in this process before its first trial, outermost changed level first; after a crash or an interrupt it
 is made again, with the same seeds. Decision: builds run in a copy, so that the user's files stay as
 they are; the copy stays for all builds, so that its place does not differ between them.
+
+A replicate of `boot` is a start of the machine that no replicate before it has used: the one that
+runs, or else the session asks for a restart and ends as interrupted, and what the machine calls at
+its start (machine/restart.py) resumes it. Rejected: always a restart before the first replicate too,
+which costs one more and draws nothing else.
 """
 
 from __future__ import annotations
@@ -33,8 +38,10 @@ from benchwright.core.plan import (
 )
 from benchwright.core.replication import directory_name, seed_of, setting_of
 from benchwright.core.text import size_text, status_text
-from benchwright.run.ledger import Ledger
+from benchwright.machine.restart import RESTART_PATIENCE_S, ask_for_restart, resume_file
+from benchwright.run.ledger import Ledger, Outcome, is_checkpoint, study_of
 from benchwright.run.performer import Performer, make_directory
+from benchwright.run.preparation import boot_id
 
 DIRECTORY = "replicates"
 """The directory in a study below which everything is made."""
@@ -44,6 +51,27 @@ COPY_LIMIT_BYTES = 1 << 30
 
 class BuildFailed(Exception):
     """A build command failed; the message says how."""
+
+
+class UsedBoot(msgspec.Struct, frozen=True):
+    """A start of the machine, and the replicate that uses it: payload of `.../boots/N`."""
+
+    path: ReplicatePath
+    boot_id: str
+
+
+class AskedRestart(msgspec.Struct, frozen=True):
+    """A restart that a replicate needs: payload of `.../restarts/N`."""
+
+    path: ReplicatePath
+    boot_id: str
+    """Of the boot that it ends."""
+    asked_ns: int
+    """CLOCK_REALTIME [ns]."""
+
+
+MOST_RESTARTS = 2
+"""A machine that is still in the same boot after so many restarts does not restart: a container."""
 
 
 class Replicates:
@@ -91,8 +119,11 @@ class Replicates:
         whole = self._setting(setting.path, plan)
         return msgspec.structs.replace(whole, drawn=setting.drawn, made_ns=made)
 
-    def remove(self) -> None:
-        """Remove all that was made."""
+    def remove(self, *, ended: bool) -> None:
+        """Remove all that was made. `ended`: whether its tests have, so that the machine need not
+        continue them at its next start."""
+        if ended and self.replication.levels[0].kind is LevelKind.BOOT:
+            self._forget_restart()
         self._path = ()
         self._places.clear()
         shutil.rmtree(self._root, ignore_errors=True)
@@ -112,7 +143,8 @@ class Replicates:
                 shutil.rmtree(self._root, ignore_errors=True)
             first = self._first_changed(path)
             depth = self._depth(LevelKind.PROCESS)
-            if self._path and depth is not None and depth >= first:
+            ends_boot = self.replication.levels[first].kind is LevelKind.BOOT
+            if self._path and (ends_boot or (depth is not None and depth >= first)):
                 self._restart()
             self._forget(first)
             self._path = path
@@ -124,10 +156,14 @@ class Replicates:
             known = self._places.get((depth, base))
             if known is None:
                 began = time.monotonic_ns()
-                known = self._made(level, path[: depth + 1], place, plan, base)
-                # Waiting costs nobody anything.
-                waits = level.kind is LevelKind.TIME
-                made[depth] = 0 if waits else time.monotonic_ns() - began
+                known = place
+                if level.kind is LevelKind.BOOT:
+                    made[depth] = self._boot(path[: depth + 1])
+                else:
+                    known = self._made(level, path[: depth + 1], place, plan, base)
+                    # Waiting costs nobody anything.
+                    waits = level.kind is LevelKind.TIME
+                    made[depth] = 0 if waits else time.monotonic_ns() - began
                 self._places[depth, base] = known
             place = known
         return tuple(made)
@@ -185,6 +221,54 @@ class Replicates:
         self._ledger.note(key, time.time_ns())
         start = self._ledger.recorded(key, int) or 0
         self._performer.wait_until(start + visit_ns(self.replication, level, path))
+
+    def _boot(self, path: ReplicatePath) -> int:
+        """Have the machine be in a boot of this replicate; return what its start took [ns].
+
+        Raises Interrupted for a restart, BenchError.
+        """
+        now = boot_id()
+        boots = self._recorded("boots", UsedBoot)
+        restarts = self._recorded("restarts", AskedRestart)
+        asked = [one for one in restarts if one.path == path]
+        using = [one.path for one in boots if one.boot_id == now]
+        if using[-1:] == [path]:
+            return 0
+        if not using:
+            self._ledger.note(f"{self._key}/boots/{len(boots)}", UsedBoot(path, now))
+            return time.time_ns() - asked[-1].asked_ns if asked else 0
+        if sum(one.boot_id == now for one in asked) >= MOST_RESTARTS:
+            message = "the machine was asked to restart, and is still in the same boot"
+            raise BenchError("no-restart", message, "restart it by hand, then `bw resume`")
+        file = resume_file()
+        if file is None:
+            message = "nothing continues this session after a restart of the machine"
+            raise BenchError("no-restart", message, "docs/reboot.md says how to set it up")
+        note = AskedRestart(path, now, time.time_ns())
+        self._ledger.note(f"{self._key}/restarts/{len(restarts)}", note)
+        self._ledger.leave_pointer(file)
+        count = self.replication.levels[0].count
+        of = "" if count is None else f" of {count}"
+        self._performer.warn(f"bw: {self._name}: the machine restarts for boot {path[-1]}{of}")
+        complaint = ask_for_restart()
+        if not complaint:
+            self._performer.wait_until(time.time_ns() + RESTART_PATIENCE_S * 10**9)
+            complaint = f"it did not begin within {RESTART_PATIENCE_S} s"
+        raise BenchError("no-restart", f"no restart: {complaint}", "restart it, then `bw resume`")
+
+    def _recorded(self, what: str, kind: type[Outcome]) -> list[Outcome]:
+        """Return the outcomes `.../WHAT/0`, `1`, ..."""
+        found: list[Outcome] = []
+        while (one := self._ledger.recorded(f"{self._key}/{what}/{len(found)}", kind)) is not None:
+            found.append(one)
+        return found
+
+    def _forget_restart(self) -> None:
+        """Remove the file with which the machine continues this session."""
+        file = resume_file()
+        study = self._ledger.study.path.absolute()
+        if file is not None and is_checkpoint(file) and study_of(file) == study:
+            file.unlink(missing_ok=True)
 
     # -- places --------------------------------------------------------------------
 

@@ -223,6 +223,7 @@ class ProgramExperiment:
             watching=site.watching,
             viewer=site.viewer,
             capture=site.capture,
+            warn=site.bench.warn,
         )
 
         def interrupt() -> None:

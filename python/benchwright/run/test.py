@@ -426,8 +426,8 @@ class RunningTest:
 
     def remove_replicates(self) -> None:
         """Remove what was made for its replicates, if anything."""
-        if self.replicates is not None and self.live:
-            self.replicates.remove()
+        if self.replicates is not None:
+            self.replicates.remove(ended=self.stop is not None)
 
     def _record(self) -> None:
         """Run one more trial, in no figure, for each observer that needs one, and record what it

@@ -17,6 +17,8 @@ command I |
 | `B.N/test/outside/S` | the setting of PRESETUP, in replicates |
 | `B.N/test/build/PATH/D/I`, `visits` | builds of a replicate, by directory; the start of a span; of a
 comparison `B.N/compare/...` |
+| `B.N/test/boots/I`, `restarts/I` | the starts of the machine that replicates use, and the restarts that they
+asked for; of a comparison `B.N/compare/...` |
 | `B.N/test/recovery/Q/I` | CLEANUP command I, due since entry Q |
 | `search/...`, `surface/...` | a search over loads (features/search/keys.py) |
 | `pool/...` | what happened in a pool (features/pool/keys.py) |

@@ -82,6 +82,9 @@ class CommandOptionReader(OptionReader[R]):
             if any(level.kind is other.kind for other in levels):
                 self.wrong("--replicate", word, f"level {level.kind} is given twice")
                 continue
+            if level.kind is LevelKind.BOOT and levels:
+                hint = "give --replicate boot=N before the others"
+                self.wrong("--replicate", word, "boot is the outermost level", hint)
             if level.kind is LevelKind.TIME:
                 self._check_time(word, level, spread, is_first=not levels)
                 level = msgspec.structs.replace(level, spread_ns=span)
@@ -298,7 +301,7 @@ Names = Annotated[
     ),
 ]
 REPLICATE = Option(
-    "draw a level again N times, nested in the order given: env, directory, build, process, time; "
+    "draw a level again N times, nested in the order given: env, directory, build, process, boot, time; "
     "aslr=off: no random addresses",
     "LEVEL[=N][:COMMAND]",
     values.replicate_level,

@@ -559,7 +559,7 @@ def no_value(error: EvaluationError, where: Where) -> InputError:
 
 NO_RANDOM_ADDRESSES = "aslr=off"
 """In place of a level: programs start without random addresses."""
-_LEVELS = ("env", "directory", "build", "process", "time")
+_LEVELS = ("env", "directory", "build", "process", "boot", "time")
 _LEVEL = re.compile(r"([^=:\s]+)(?:=([^:]*))?(?::(.*))?", re.DOTALL)
 LEVEL_HINT = "write --replicate env=10, or --replicate 'build=5:make SEED={seed}'"
 MAX_REPLICATES = 10_000

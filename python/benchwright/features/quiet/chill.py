@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import mmap
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ import msgspec
 
 from benchwright.core.errors import BenchError, argument_error
 from benchwright.core.untrusted import open_regular
-from benchwright.features.quiet.chill_remount import Runner, parse_mountinfo, remount, run_command
+from benchwright.features.quiet.chill_remount import parse_mountinfo, remount
 from benchwright.features.quiet.chill_squeeze import MemorySource, cached
 from benchwright.features.quiet.chill_types import (
     CacheResidency,
@@ -31,6 +30,7 @@ from benchwright.features.quiet.chill_types import (
     ChillReport,
     ChillStop,
 )
+from benchwright.machine.restart import RESTART_PATIENCE_S, Runner, ask_for_restart, run_command
 
 # Sources: proc_pid_smaps(5) (the flag `lo`), proc_pid_status(5) (VmLck), mlock(2), tmpfs(5).
 # Non-goal: pages that a process only maps; the methods differ in them.
@@ -332,42 +332,30 @@ def _squeezed(scratch: Path, most_bytes: int) -> ChillAllocation:
 # Decision: the caller is a suite that wrote CHECKPOINT just before; if this returned, the
 # suite would measure a machine that was not restarted. So this ignores the signals of a
 # shutdown and waits for its end (`bw` itself handles them, and is resumed); it fails if the
-# machine still runs. Rejected: reboot(2), which stops no service and unmounts nothing.
-# Source: Auto-pilot paper, section 3.5.
-
-REBOOT_PATIENCE_S = 600
-"""How long a shutdown may take [s]."""
+# machine still runs.
 
 
 def reboot(
     *,
     run: Runner = run_command,
     sleep: Callable[[float], None] = time.sleep,
-    booted: Path = Path("/run/systemd/system"),
+    root: Path = Path("/"),
 ) -> NoReturn:
     """Ask for a restart and wait for it.
 
     Raises BenchError `chill-no-reboot` if the request is refused or the machine still runs
-    after REBOOT_PATIENCE_S.
+    after RESTART_PATIENCE_S.
     """
     deaf = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     before = [signal.signal(number, signal.SIG_IGN) for number in deaf]
     try:
-        os.sync()
-        complaint = run(_command(booted))
+        complaint = ask_for_restart(run=run, root=root)
         if not complaint:
-            sleep(REBOOT_PATIENCE_S)
-            complaint = f"it was requested and did not begin within {REBOOT_PATIENCE_S} s"
+            sleep(RESTART_PATIENCE_S)
+            complaint = f"it was requested and did not begin within {RESTART_PATIENCE_S} s"
     finally:
         for number, handler in zip(deaf, before, strict=True):
             signal.signal(number, handler)
     raise BenchError(
         "chill-no-reboot", f"no restart: {complaint}", "reboot it by hand, then `bw resume`"
     )
-
-
-def _command(booted: Path) -> list[str]:
-    """Return the reboot command of this machine's init."""
-    if booted.is_dir():
-        return ["systemctl", "reboot"]
-    return [shutil.which("reboot") or "/sbin/reboot"]

@@ -9,8 +9,7 @@ import contextlib
 import os
 import re
 import shlex
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -19,6 +18,7 @@ import msgspec
 from benchwright.core.errors import BenchError
 from benchwright.core.text import some_text
 from benchwright.features.quiet.host import DeferredSignals
+from benchwright.machine.restart import Runner, run_command
 
 # -- The mounts, and which of them can be unmounted and mounted again ------------------
 #
@@ -203,27 +203,6 @@ def _name(entry: Path) -> str:
 # worse than no remount. Signals are deferred in between, and after any failure the file
 # system is mounted again. The file behind a loop device is cached too; its pages are
 # dropped as well. Source: Auto-pilot paper, section 3.5; loop(4).
-
-Runner = Callable[[Sequence[str]], str]
-"""Runs a command; returns its error message, empty on success."""
-
-
-def run_command(words: Sequence[str]) -> str:
-    """Run a command without a shell; return its error message, empty on success."""
-    environment = {**os.environ, "LC_ALL": "C"}
-    try:
-        # A separate session: Ctrl-C in the terminal must not interrupt the command.
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"{words[0]}: {error.strerror}"
-    return done.stderr.strip() or f"exit status {done.returncode}" if done.returncode else ""
 
 
 class Remount(msgspec.Struct, frozen=True):
