@@ -82,6 +82,7 @@ ADDED = (
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
     *("span_s", "word", "findings", "claim_held", "bound", "rough"),
     *("check", "users", "void", "late_p99_ms", "unseen_share", "sharpness", "streams"),
+    *("resources", "network"),
 )
 """Members that documents have since."""
 ESTIMATES = re.compile(

@@ -17,6 +17,12 @@ from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Pr
 from benchwright.features.search.output import probe_text, ramp_opening_text, ramp_trial_text
 from benchwright.features.search.ramp.policy import best_so_far, next_ramp_step
 from benchwright.features.search.ramp.profile import band_of
+from benchwright.features.search.ramp.queues import (
+    LevelResources,
+    QueueNetwork,
+    QueuePoint,
+    ServiceQueue,
+)
 from benchwright.features.search.ramp.report import (
     RampReport,
     ramp_document,
@@ -35,6 +41,7 @@ from benchwright.features.search.ramp.view import RampView, ramp_sheet
 from benchwright.features.search.types import SearchTrial
 from benchwright.features.search.view import late_column
 from benchwright.findings.codes import make_finding
+from benchwright.findings.utilization import Utilization
 from benchwright.report.charts.draw import draw_sheet
 from benchwright.report.charts.render import render_sheet
 from benchwright.report.charts.style import IMAGE_FORMATS, ChartStyle
@@ -256,6 +263,42 @@ def test_the_picture_has_points_with_intervals_the_law_and_what_is_left_out() ->
     assert throughput.spans[0].low == 32
     assert {curve.label for curve in response.curves} == {"mean", "p99"}
     assert "p99 longer than any response that was waited for at 64" in ramp_sheet(report, band).note
+
+
+def test_the_busiest_resources_are_a_column_a_panel_and_in_the_document() -> None:
+    bare = report_of()
+    levels = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+    resources = tuple(
+        LevelResources(
+            level,
+            (
+                Utilization("disk", "disk vda", min(level / 16, 1.0)),
+                Utilization("cpu", "CPU", level / 128),
+            ),
+        )
+        for level in levels
+    )
+    network = QueueNetwork(
+        (ServiceQueue("disk vda", 0.002), ServiceQueue("CPU", 0.0012, 1.5)),
+        0.004,
+        (QueuePoint(1, 120, 120, fitted=True, within=True), QueuePoint(64, 500, 400, False, False)),
+    )
+    report = msgspec.structs.replace(bare, resources=resources, network=network)
+    panels = {panel.title: panel for panel in ramp_sheet(report, ()).panels}
+    assert [curve.label for curve in panels["Busiest resources"].curves] == ["disk vda", "CPU"]
+    assert panels["Busiest resources"].curves[0].y[-1] == 1.0
+    (queues,) = (c for c in panels["Throughput"].curves if c.label.startswith("queues"))
+    assert queues.y == (120, 500)
+    text = " ".join(RampView(report).text().split())
+    assert (
+        "queues disk vda 2 ms, CPU 1.2 ms of 1.5, elsewhere 4 ms an operation; disk vda allows 500/s, from "
+        "3.6 users; at 64 users that predicts 500/s, and measured is 20 % less"
+    ) in text
+    assert "disk vda 50 %" in text
+    document = json.loads(ramp_document(report, (), **STORED))
+    assert document["points"][0]["resources"] == {"disk vda": 1 / 16, "CPU": 1 / 128}
+    assert document["network"]["knee"] == pytest.approx(3.6)
+    assert json.loads(ramp_document(bare, (), **STORED))["network"] is None
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,9 @@ def ramp_report(
     opened: OpenedSearch, about_session: Sequence[Finding], loads: Sequence[Explanation] | None
 ) -> RampReport:
     """Return the result of a ramp, or the levels so far of an interrupted one."""
+    from benchwright.features.load.plan import LoadEnding
     from benchwright.features.search.ramp.policy import best_so_far
+    from benchwright.features.search.ramp.queues import level_resources, queue_network
     from benchwright.features.search.ramp.report import RampReport
 
     experiment: RampExperiment = opened.experiment
@@ -176,7 +178,18 @@ def ramp_report(
     status = opened.verdict.status if result is None else result.status.value
     if result is None and shared["trials"]:
         result = best_so_far(plan.goal, [trial.trial for trial in shared["trials"]])
-    return RampReport(status=status, goal=plan.goal, result=result, seed=plan.goal.seed, **shared)
+    good = [
+        trial.trial for trial in shared["trials"] if trial.trial.ending is not LoadEnding.FAILED
+    ]
+    return RampReport(
+        status=status,
+        goal=plan.goal,
+        result=result,
+        seed=plan.goal.seed,
+        resources=level_resources(good),
+        network=queue_network(plan.goal, good),
+        **shared,
+    )
 
 
 def surface_report(

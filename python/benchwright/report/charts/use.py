@@ -17,6 +17,7 @@ import msgspec
 
 from benchwright.core.resource_use import ResourceUse
 from benchwright.core.text import percent_text
+from benchwright.findings.utilization import utilizations
 from benchwright.report.charts.sheet import (
     AxisUnit,
     HeightGrid,
@@ -102,8 +103,13 @@ def use_panel(slices: Sequence[BusySlice]) -> Panel:
 def _shares(use: ResourceUse) -> Iterator[tuple[str, float]]:
     """Yield the utilisation of each resource, in the order of the USE table."""
     cpu = use.cpu
+    known = list(utilizations(use))
+
+    def of(kind: str) -> Iterator[tuple[str, float]]:
+        return ((one.name, one.share) for one in known if one.kind == kind)
+
+    yield from of("cpu")
     if cpu is not None and cpu.count:
-        yield "CPU", cpu.busy / cpu.count
         if cpu.each:
             yield "busiest CPU", max(cpu.each)
         yield "CPU steal", cpu.steal / cpu.count
@@ -113,15 +119,8 @@ def _shares(use: ResourceUse) -> Iterator[tuple[str, float]]:
         yield "memory", 1 - use.memory.available_min / use.memory.total
         if use.memory.pressure is not None:
             yield "memory pressure", use.memory.pressure
-    for disk in use.disks:
-        yield f"disk {disk.name}", disk.busy
+    yield from of("disk")
     if use.io_pressure is not None:
         yield "I/O pressure", use.io_pressure
-    for network in use.networks:
-        if network.speed_bits_per_s:
-            most = max(network.receive_bytes_per_s, network.send_bytes_per_s)
-            yield f"network {network.name}", 8 * most / network.speed_bits_per_s
-    for cgroup in use.cgroups:
-        if cgroup.cpu_limit_cores and cgroup.cpu_used_cores is not None:
-            name = f"CPU quota {cgroup.path.rpartition('/')[2] or '/'}"
-            yield name, cgroup.cpu_used_cores / cgroup.cpu_limit_cores
+    yield from of("network")
+    yield from of("quota")

@@ -17,6 +17,12 @@ from benchwright.core.untrusted import one_line
 from benchwright.features.load.plan import LoadEnding
 from benchwright.features.search.documents import SearchHead, StoredSearch, search_trial_entry
 from benchwright.features.search.explained import SearchReport
+from benchwright.features.search.ramp.queues import (
+    LevelResources,
+    QueueNetwork,
+    QueuePoint,
+    ServiceQueue,
+)
 from benchwright.features.search.ramp.types import (
     BandPoint,
     PreferredLaw,
@@ -30,6 +36,7 @@ from benchwright.features.search.ramp.types import (
 )
 from benchwright.features.search.text import load_value_text, sample_text, spent_text
 from benchwright.features.search.types import SearchTrial
+from benchwright.findings.utilization import Utilization
 from benchwright.report.documents import (
     Ends,
     FileEntry,
@@ -57,6 +64,14 @@ class RampReport(SearchReport, frozen=True, kw_only=True):
     sample: Pairs = ()
     target: str = ""
     """What is known of a server that bw did not start."""
+    resources: tuple[LevelResources, ...] = ()
+    """Of the levels that were watched."""
+    network: QueueNetwork | None = None
+
+    def resources_at(self, level: float) -> tuple[Utilization, ...]:
+        """Return the resources of a level, the busiest first; empty where it was not watched."""
+        found = (one.resources for one in self.resources if one.level == level)
+        return next(found, ())
 
     @property
     def own_findings(self) -> Sequence[Finding]:
@@ -127,6 +142,8 @@ def ramp_fields(report: RampReport, *, verbose: bool = False) -> Iterator[Field]
         yield ("highest", _highest(result))
     if result is not None:
         yield from _law_rows(result, verbose=verbose)
+    if report.network is not None:
+        yield ("queues", one_line(_network_text(report.network)))
     if report.target:
         yield ("target", one_line(report.target))
     if report.sample:
@@ -189,6 +206,41 @@ def _law_rows(result: RampResult, *, verbose: bool) -> Iterator[Field]:
             reason = "it misses the levels too"
         maximum = _maximum(fit)
         yield ("whole law", f"{maximum or 'the fitted throughput never falls'}; {reason}")
+
+
+_MOST_QUEUES = 3
+"""Queues in the sentence; those that limit throughput last are left out."""
+
+
+def _network_text(network: QueueNetwork) -> str:
+    """Return what an operation costs at each queue, the throughput that this allows, and whether the
+    higher levels have it."""
+    costs = [
+        f"{one.name} {duration_text(one.demand_s)}"
+        + (f" of {number_text(one.servers)}" if one.servers != 1 else "")
+        for one in network.queues[:_MOST_QUEUES]
+    ]
+    if network.elsewhere_s > 0:
+        costs.append(f"elsewhere {duration_text(network.elsewhere_s)}")
+    first = network.queues[0]
+    text = (
+        f"{', '.join(costs)} an operation; {first.name} allows {rate_text(first.most_per_s)}, from "
+        f"{number_text(network.knee)} users"
+    )
+    tested = [point for point in network.points if not point.fitted]
+    worst = max(network.misses, key=lambda point: abs(point.difference), default=None)
+    if worst is None:
+        return f"{text}; that predicts the throughput up to {tested[-1].users} users"
+    less = worst.difference < 0
+    return (
+        f"{text}; at {worst.users} users that predicts {rate_text(worst.predicted)}, and measured is "
+        f"{percent_text(abs(worst.difference))} {'less' if less else 'more'}: "
+        + (
+            "something else limits it, or an operation costs more with more users"
+            if less
+            else "an operation costs less with more users, or a resource serves several at once"
+        )
+    )
 
 
 def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
@@ -283,6 +335,17 @@ class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
     error_share: float | None
     efficiency: float | None
     trials: int
+    resources: dict[str, float]
+    """The share of its capacity that each resource was used; empty where a trial was not watched."""
+
+
+class QueueNetworkEntry(msgspec.Struct, frozen=True):
+    """The closed network of queues, the first one limiting throughput first."""
+
+    queues: tuple[ServiceQueue, ...]
+    elsewhere_s: float
+    knee: float
+    points: tuple[QueuePoint, ...]
 
 
 class UslEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -352,6 +415,8 @@ class RampDocument(
     usl_absent: str | None
     """Why no law was fitted."""
     band: tuple[BandEntry, ...]
+    network: QueueNetworkEntry | None
+    """null: not known."""
     seconds: float
     load_s: float
     trials: tuple[RampTrialEntry, ...]
@@ -376,11 +441,14 @@ def ramp_document(
         axis=report.goal.axis,
         seed=report.seed,
         sample=dict(report.sample),
-        saturation=None if saturation is None else _point_entry(saturation),
-        points=() if result is None else tuple(map(_point_entry, result.points)),
+        saturation=None if saturation is None else _point_entry(saturation, report),
+        points=()
+        if result is None
+        else tuple(_point_entry(point, report) for point in result.points),
         usl=None if law is None else _usl_entry(law),
         usl_absent=None if result is None else result.usl_absent or None,
         band=entries(BandEntry, band),
+        network=None if report.network is None else entry(QueueNetworkEntry, report.network),
         seconds=report.cost_s,
         load_s=report.load_s,
         trials=tuple(map(_trial_entry, report.trials)),
@@ -390,7 +458,7 @@ def ramp_document(
     return encode(document)
 
 
-def _point_entry(point: RampPoint) -> RampPointEntry:
+def _point_entry(point: RampPoint, report: RampReport) -> RampPointEntry:
     responses = {
         "response_ms_mean": point.response_ms_mean,
         "response_ms_p50": point.response_ms_p50,
@@ -402,6 +470,7 @@ def _point_entry(point: RampPoint) -> RampPointEntry:
         throughput=_interval_entry(point.throughput),
         offered_rate=point.offered,
         infinite=infinite(responses | point.streams),
+        resources={one.name: one.share for one in report.resources_at(point.level)},
     )
 
 

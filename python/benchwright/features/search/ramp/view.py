@@ -20,6 +20,7 @@ from benchwright.core.text_table import Field
 from benchwright.core.untrusted import visible
 from benchwright.features.search.documents import StoredSearch, answer_load
 from benchwright.features.search.ramp.profile import band_of
+from benchwright.features.search.ramp.queues import LevelResources, QueueNetwork
 from benchwright.features.search.ramp.report import (
     RampReport,
     level_text,
@@ -52,6 +53,7 @@ from benchwright.features.search.view import (
     word_column,
 )
 from benchwright.report.charts.sheet import (
+    AxisUnit,
     CurveForm,
     Panel,
     PanelAxis,
@@ -92,9 +94,11 @@ def ramp_sheet(report: RampReport, band: Sequence[BandPoint]) -> Sheet:
     points = () if report.result is None else report.result.points
     along = _along(report, points)
     panels = [
-        _throughput_panel(report.result, points, band, along),
+        _throughput_panel(report, points, band, along),
         _time_panel("Response", "response [ms]", _RESPONSES, points, along),
     ]
+    if report.resources:
+        panels.append(_resource_panel(report.resources, along))
     if any(point.streams for point in points):
         panels.append(_time_panel("First event", "first event [ms]", _FIRST, points, along))
     return Sheet(title=_title(report), panels=tuple(panels), note=_note(report, points))
@@ -123,13 +127,11 @@ def _is_wide(values: Sequence[float]) -> bool:
 
 
 def _throughput_panel(
-    result: RampResult | None,
-    points: Sequence[RampPoint],
-    band: Sequence[BandPoint],
-    along: PanelAxis,
+    report: RampReport, points: Sequence[RampPoint], band: Sequence[BandPoint], along: PanelAxis
 ) -> Panel:
+    result = report.result
     fit = None if result is None else result.usl
-    curves = [*_laws(fit, band), *_linear(points), *_measured(points)]
+    curves = [*_laws(fit, band), *_queues(report.network), *_linear(points), *_measured(points)]
     return Panel(
         title="Throughput",
         x=along,
@@ -214,6 +216,46 @@ def _laws(fit: UslFit | None, band: Sequence[BandPoint]) -> list[PanelCurve]:
         return [whole]
     stated = law_throughput(fit.law, np.asarray(users))
     return [PanelCurve(other, users, tuple(stated.tolist()), colour=2), whole]
+
+
+def _queues(network: QueueNetwork | None) -> list[PanelCurve]:
+    """Return the throughput that the queues of the lower levels predict."""
+    if network is None:
+        return []
+    levels = tuple(float(point.users) for point in network.points)
+    predicted = tuple(point.predicted for point in network.points)
+    return [PanelCurve("queues of the lower half", levels, predicted, colour=5, dash=3)]
+
+
+_MOST_RESOURCES = 5
+"""Curves of resources in the picture: the busiest at any level."""
+
+
+def _resource_panel(levels: Sequence[LevelResources], along: PanelAxis) -> Panel:
+    """Return how much of each resource was used at each level."""
+    most: dict[str, float] = {}
+    for level in levels:
+        for one in level.resources:
+            most[one.name] = max(most.get(one.name, 0.0), one.share)
+    names = sorted(most, key=lambda name: -most[name])[:_MOST_RESOURCES]
+    shares = [{one.name: one.share for one in level.resources} for level in levels]
+    curves = tuple(
+        PanelCurve(
+            name,
+            tuple(level.level for level in levels),
+            tuple(min(share[name], 1.0) if name in share else None for share in shares),
+            CurveForm.MARKED,
+            colour=place,
+            dash=place,
+        )
+        for place, name in enumerate(names)
+    )
+    return Panel(
+        title="Busiest resources",
+        x=along,
+        y=PanelAxis("share of the capacity", AxisUnit.SHARE, low=0.0, high=1.0),
+        curves=curves,
+    )
 
 
 def _spans(result: RampResult | None) -> tuple[ShadedRange, ...]:
@@ -347,6 +389,10 @@ class RampView(SearchView[RampReport]):
             ends=[end for point in points for end in (point.throughput.low, point.throughput.high)],
         )
 
+        def busiest(one: RampPoint) -> str:
+            resources = self.report.resources_at(one.level)
+            return f"{resources[0].name} {percent_text(resources[0].share)}" if resources else ""
+
         def remark(one: RampPoint) -> str:
             if result.saturation is not None and one.level == result.saturation.level:
                 return "<- saturation"
@@ -410,6 +456,7 @@ class RampView(SearchView[RampReport]):
                     if any(point.error_share is not None for point in points)
                     else []
                 ),
+                *([word_column("Busiest", busiest)] if self.report.resources else []),
                 count_column(
                     "Trials", "trials", lambda one: one.trials, link=lambda _: link, rank=4
                 ),
@@ -464,7 +511,9 @@ class RampView(SearchView[RampReport]):
             sheet=sheet,
             reading="The points are measured levels with their intervals. The line is the law that "
             "the answer states; the band is that of the Universal Scalability Law. Below the "
-            "dashed line, a unit of load adds less throughput than at the first level.",
+            "dashed line, a unit of load adds less throughput than at the first level. The queues are "
+            "the resources of the lower half of the levels: where the points are below them, something "
+            "else limits throughput.",
         )
 
     def document(self, plots: Sequence[FileEntry] = (), **stored: Unpack[StoredSearch]) -> str:
