@@ -511,3 +511,55 @@ def test_a_search_of_the_highest_rate(server: Postgres, tmp_path: Path) -> None:
     )
     assert done.returncode in (0, 3), done.stderr
     assert json.loads(done.stdout)["trials"], done.stdout
+
+
+# -- A mix of transactions ---------------------------------------------------------------
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CONSISTENT = {
+    "1": "SELECT w_id FROM warehouse JOIN district ON d_w_id = w_id "
+    "GROUP BY w_id, w_ytd HAVING sum(d_ytd) <> w_ytd",
+    "2": "SELECT d_id FROM district JOIN orders ON o_w_id = d_w_id AND o_d_id = d_id "
+    "GROUP BY d_w_id, d_id, d_next_o_id HAVING max(o_id) <> d_next_o_id - 1",
+    "3": "SELECT no_d_id FROM new_order GROUP BY no_w_id, no_d_id "
+    "HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)",
+    "4": "SELECT 1 WHERE (SELECT sum(o_ol_cnt) FROM orders) <> (SELECT count(*) FROM order_line)",
+    "5": "SELECT o_id FROM orders LEFT JOIN new_order ON no_w_id = o_w_id AND no_d_id = o_d_id "
+    "AND no_o_id = o_id WHERE (o_carrier_id IS NULL) <> (no_o_id IS NOT NULL)",
+    "7": "SELECT ol_o_id FROM order_line JOIN orders ON o_w_id = ol_w_id AND o_d_id = ol_d_id "
+    "AND o_id = ol_o_id WHERE (ol_delivery_d IS NULL) <> (o_carrier_id IS NULL)",
+    "8": "SELECT w_id FROM warehouse JOIN history ON h_w_id = w_id "
+    "GROUP BY w_id, w_ytd HAVING sum(h_amount) <> w_ytd",
+    "10": "SELECT c_id FROM customer WHERE c_balance <> - c_ytd_payment + coalesce((SELECT sum(ol_amount) "
+    "FROM orders JOIN order_line ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id "
+    "WHERE ol_delivery_d IS NOT NULL AND o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id), 0)",
+}
+"""Clause 3.3.2 of TPC-C by the number of the condition: what must have no row."""
+
+
+def test_a_mix_like_tpc_c_leaves_its_tables_consistent_and_as_the_counts_say(
+    server: Postgres, tmp_path: Path
+) -> None:
+    sizes = ("-v", "warehouses=2", "-v", "customers=30", "-v", "items=1000")
+    place = ("-h", "127.0.0.1", "-p", str(server.port), "-U", "bench", "postgres")
+    tables = EXAMPLES / "postgres" / "tpcc.sql"
+    subprocess.run(["psql", "-X", "-q", *sizes, "-f", tables, *place], check=True)
+    text = (EXAMPLES / "tpcc-like.toml").read_text()
+    small = {"1..4": "1..2", "max = 3000": "max = 30", "max = 100_000": "max = 1000"}
+    for full, some in small.items():
+        assert full in text
+        text = text.replace(full, some)
+    (tmp_path / "w.toml").write_text(text)
+    words = ("--rate", "200", "--duration", "3s", "--warm-up", "0s")
+    found = document(load(tmp_path, url_of(server), "w.toml", *words, "--drain", "20s"))
+    labels = found["result"]["labels"]
+    assert set(labels) == {"new-order", "payment", "order-status", "delivery", "stock-level"}
+    assert all(one["errors"] == {} and one["operations"] for one in labels.values())
+    added = server.execute("SELECT sum(d_next_o_id - 31) FROM district")
+    assert int(added) == labels["new-order"]["operations"]
+    assert int(server.execute("SELECT count(*) FROM history")) == labels["payment"]["operations"]
+    broken = {name: rows for name, sql in CONSISTENT.items() if (rows := server.execute(sql))}
+    assert broken == {}
+    # The conditions can fail.
+    server.execute("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1")
+    assert server.execute(CONSISTENT["1"]) == "1"
