@@ -83,6 +83,7 @@ ADDED = (
     *("span_s", "word", "findings", "claim_held", "bound", "rough"),
     *("check", "users", "void", "late_p99_ms", "unseen_share", "sharpness", "streams"),
     *("resources", "network"),
+    *("running", "processes", "observed"),
 )
 """Members that documents have since."""
 ESTIMATES = re.compile(

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,21 @@ def test_a_study_says_how_to_see_its_profiles(tmp_path: Path) -> None:
         assert all((tmp_path / graph).is_file() for graph in graphs)
     told = bw(tmp_path, "why", "s").stdout
     assert ", to be opened in a browser: s/watched/s1/perl-" in told
+
+
+def test_a_program_that_runs_is_explained_and_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as waits:
+        (result,) = why(
+            tmp_path, "--target-pid", str(waits.pid), "--for", "600ms", "--into", "kept"
+        )
+        assert waits.poll() is None
+        waits.communicate()
+    assert result["name"] == f"cat ({waits.pid})"
+    assert result["running"]
+    assert result["figure"] is None
+    assert [process["pid"] for process in result["processes"]] == [waits.pid]
+    assert result["window"]["samples"] > 2
+    assert [file.name for file in (tmp_path / "kept").iterdir()] == [f"cat-{waits.pid}.jsonl.gz"]
+    wrong = bw(tmp_path, "why", "study", "--for", "3s")
+    assert wrong.returncode == 2
+    assert "--target-pid" in wrong.stderr

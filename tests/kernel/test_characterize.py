@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,6 +99,42 @@ def _shell(script: str, place: Path) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+PAIRS = """
+import os
+source, target = os.open('/dev/zero', os.O_RDONLY), os.open('pairs', os.O_WRONLY | os.O_CREAT)
+while True:
+    os.pwrite(target, b'x' * 100, 0)
+    os.lseek(target, 0, os.SEEK_SET)
+    os.write(target, b'y' * 300)
+"""
+"""A loop of three calls, which are equally many in any time."""
+
+
+@needs_bpftrace
+def test_all_calls_of_what_runs_already_are_counted_from_and_until_the_same_time(
+    tmp_path: Path,
+) -> None:
+    runs = subprocess.Popen([sys.executable, "-c", PAIRS], cwd=tmp_path)
+    observer = Characterizer(None)
+    try:
+        observer.begin(Watch(tmp_path, "pairs", runs.pid, root_counts=True))
+        time.sleep(0.5)
+        observer.end()
+    finally:
+        observer.close()
+        runs.kill()
+        runs.wait()
+    found = observer.recorded
+    assert found is not None
+    counts = {t.call: t.calls for t in found.transfers} | {o.call: o.calls for o in found.others}
+    assert set(counts) == {"pwrite64", "write", "lseek"}
+    # The counts are cleared one after the other, within milliseconds.
+    least, most = min(counts.values()), max(counts.values())
+    assert least > 1000
+    assert most < 1.1 * least
+    assert (tmp_path / found.file).is_file()
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +274,8 @@ def test_a_kernel_that_tells_less_is_counted_too(tmp_path: Path) -> None:
     depth = Depth(files=False, rings=False)
     bpftrace = shutil.which("bpftrace") or ""
     counting = Counting(
-        CountingTask(ThreadTree((), (os.getpid(),)), bpftrace, depth), tmp_path / "counts"
+        CountingTask(ThreadTree((), (os.getpid(),)), bpftrace, depth, os.getpid()),
+        tmp_path / "counts",
     )
     try:
         counting.wait_until_ready()

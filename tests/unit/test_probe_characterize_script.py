@@ -52,7 +52,7 @@ def test_events_that_the_kernel_has_not_are_not_asked_for(tmp_path: Path) -> Non
     (place / "format").write_text(FORMAT)
     found = events(tmp_path, wanted_events())
     assert set(found) == {"syscalls/sys_enter_read"}
-    text = script(LAUNCHER, found, Depth())
+    text = script(LAUNCHER, found, Depth(), 9)
     assert "@launch[7] = 1; @own[8] = 1;" in text
     assert "sys_exit_read " in text
     for absent in ("sys_enter_write", "ext4", "block", "io_uring", "balance", "mmap"):
@@ -60,8 +60,8 @@ def test_events_that_the_kernel_has_not_are_not_asked_for(tmp_path: Path) -> Non
 
 
 def test_without_the_kernels_structures_none_are_read() -> None:
-    full = script(LAUNCHER, EVERYTHING, Depth())
-    plain = script(LAUNCHER, EVERYTHING, Depth(files=False, rings=False))
+    full = script(LAUNCHER, EVERYTHING, Depth(), 9)
+    plain = script(LAUNCHER, EVERYTHING, Depth(files=False, rings=False), 9)
     assert "task_struct" in full
     for structure in ("task_struct", "f_pos", "io_rw", "f_inode"):
         assert structure in full
@@ -71,7 +71,7 @@ def test_without_the_kernels_structures_none_are_read() -> None:
 
 
 def test_a_call_is_where_it_says_or_where_the_open_file_stands() -> None:
-    full = script(LAUNCHER, EVERYTHING, Depth()).splitlines()
+    full = script(LAUNCHER, EVERYTHING, Depth(), 9).splitlines()
     own = "(uint64)$f->f_pos"
 
     def place(call: str) -> str:
@@ -89,8 +89,8 @@ def test_a_call_is_where_it_says_or_where_the_open_file_stands() -> None:
 
 def test_pages_of_older_kernels_are_counted_one_by_one() -> None:
     event = "filemap/mm_filemap_add_to_page_cache"
-    old = script(LAUNCHER, {event: frozenset({"s_dev"})}, Depth())
-    new = script(LAUNCHER, {event: frozenset({"s_dev", "order"})}, Depth())
+    old = script(LAUNCHER, {event: frozenset({"s_dev"})}, Depth(), 9)
+    new = script(LAUNCHER, {event: frozenset({"s_dev", "order"})}, Depth(), 9)
     assert "args->order" not in old
     assert "1 << args->order" in new
 

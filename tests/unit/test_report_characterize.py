@@ -90,7 +90,7 @@ def test_the_whole_description() -> None:
     assert (
         "\n".join(characterize_lines(FOUND))
         == """\
-I/O of the trial in 10 s, counted by bpftrace; counting slows small calls down
+I/O in 10 s, counted by bpftrace; counting slows small calls down
   system calls
     write, buffered file on ext4 /: 1,000 calls of 1 B (99.8 %), 8 KiB (0.2 %); \
 16.97 KiB in total; sequential 100 %; 1.697 KiB/s; 250 ms in them

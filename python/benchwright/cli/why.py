@@ -1,25 +1,29 @@
-"""`bw why`: what limited each result, with the USE table and all findings."""
+"""`bw why`: what limited each result, or a server that runs, with the USE table and all findings."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
-
 from benchwright.cli.parser import add_command
-from benchwright.cli.terminal import report_width, write_answer
-from benchwright.core.errors import InputError
-from benchwright.core.quantity import parse_size_bytes
+from benchwright.cli.shared_options import ServerOptions, named_servers
+from benchwright.cli.terminal import report_width, warn, write_answer
+from benchwright.core.errors import InputError, argument_error
+from benchwright.core.hosts import SERVER_KEYS, NamedServer
+from benchwright.core.quantity import parse_duration_ns, parse_size_bytes
+from benchwright.core.text import duration_text
 from benchwright.findings.limit import StatedCapacity, stated_rate
 from benchwright.findings.sanity import Claims
+from benchwright.findings.thresholds import SHORTEST_S
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import Option, Text, add_options, request_from
 from benchwright.inputs.template import named
 from benchwright.suite.common_options import Json, OkStatus, RuleFiles
 
 if TYPE_CHECKING:
-    from benchwright.results.explained import WhyRequest
+    from benchwright.results.explained import ExplainedResult, WhyRequest
+    from benchwright.run.running_server import ServerWatch
 
 
 _RATE_HINT = "write NAME=RATE, such as eth0=1Gbit/s, vda=3k/s or sda+sdb=400MB/s"
@@ -32,7 +36,15 @@ def _size(text: str) -> float:
     return float(size)
 
 
-class WhyOptions(msgspec.Struct, frozen=True):
+def _watching_time(text: str) -> float:
+    """Return a time in seconds. Raises ValueError."""
+    seconds = parse_duration_ns(text) / 1e9
+    if seconds < SHORTEST_S:
+        raise ValueError(f"nothing can be said of less than {SHORTEST_S:g} s")
+    return seconds
+
+
+class WhyOptions(ServerOptions, frozen=True):
     """The options of `bw why`."""
 
     inputs: Annotated[
@@ -84,6 +96,50 @@ class WhyOptions(msgspec.Struct, frozen=True):
     ok_status: OkStatus = None
     json: Json = False
 
+    watch_for: Annotated[
+        Text,
+        Option(
+            "how long a running server is watched",
+            "TIME",
+            _watching_time,
+            flag="--for",
+            default="10s",
+            hint="write --for 30s",
+        ),
+    ] = None
+    characterize: Annotated[
+        bool, Option("then trace the I/O of the server for the same time, which slows it down")
+    ] = False
+    into: Annotated[
+        Text,
+        Option(
+            "directory for the series of a running server and its traced I/O",
+            "DIR",
+            names="directory",
+            default="they are not stored",
+        ),
+    ] = None
+
+
+_WATCHING_S = 10.0
+
+
+def _watches_server(asked: WhyOptions) -> bool:
+    return any(getattr(asked, f"target_{key}") for key in SERVER_KEYS)
+
+
+def server_watch(asked: WhyOptions, named: tuple[NamedServer, ...]) -> ServerWatch:
+    """Return the request of the options about running servers. Raises InputError."""
+    from benchwright.run.running_server import ServerWatch
+
+    reader = OptionReader(asked)
+    seconds = reader.value("watch_for", _WATCHING_S)
+    if reader.found:
+        raise InputError(reader.found)
+    into = None if asked.into is None else Path(asked.into)
+    kinds = ("characterize",) if asked.characterize else ()
+    return ServerWatch(named, seconds, kinds, into)
+
 
 def why_request(asked: WhyOptions) -> WhyRequest:
     """Return the request of the options. Raises InputError."""
@@ -102,6 +158,20 @@ def why_request(asked: WhyOptions) -> WhyRequest:
         for text in asked.limits
         if (named := reader.named("--limit", text, stated_rate, _RATE_HINT)) is not None
     ]
+    if _watches_server(asked):
+        for path in paths:
+            reader.wrong("STUDY", path, "a study and a running server are explained one at a time")
+        for name in asked.tests:
+            reader.wrong("--test", name, "a running server has no tests")
+    else:
+        for flag, given in (
+            ("--for", asked.watch_for),
+            ("--characterize", asked.characterize),
+            ("--into", asked.into),
+        ):
+            if given:
+                message = "it is about a running server, and none is named"
+                reader.wrong(flag, str(given), message, "name one: --target-pid, --target-port")
     rules, wrong = rules_and_mistakes(asked.rules)
     if wrong := [*reader.found, *wrong]:
         raise InputError(wrong)
@@ -125,19 +195,37 @@ def run(arguments: argparse.Namespace) -> int:
     from benchwright.results.explained import results_of, why_document
     from benchwright.views.why import render_why
 
-    request = request_from(WhyOptions, arguments)
-    results = results_of(why_request(request))
+    asked = request_from(WhyOptions, arguments)
+    request = why_request(asked)
+    if _watches_server(asked):
+        results, noun = _of_servers(asked, arguments, request), "server"
+    else:
+        results = results_of(request)
+        noun = "test" if results.session is None else "load"
     write_answer(
-        json=request.json,
+        json=asked.json,
         document=lambda: why_document(
             results.results, results.study, results.session, results.findings
         ),
         text=lambda: render_why(
-            results.results,
-            report_width(),
-            about=results.findings,
-            whole=request.whole,
-            noun="test" if results.session is None else "load",
+            results.results, report_width(), about=results.findings, whole=asked.whole, noun=noun
         ),
     )
     return 0
+
+
+def _of_servers(
+    asked: WhyOptions, arguments: argparse.Namespace, request: WhyRequest
+) -> ExplainedResult:
+    """Watch the named servers; return their explanations. Raises InputError, BenchError."""
+    from benchwright.results.explained import explained_servers
+    from benchwright.run.running_server import watch_servers
+
+    watch = server_watch(asked, named_servers(arguments))
+    if watch.directory is not None:
+        try:
+            watch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise argument_error("--into", asked.into or "", error.strerror or str(error)) from None
+    warn(f"bw: watches for {duration_text(watch.seconds)}; Ctrl-C ends it earlier, with a result")
+    return explained_servers(watch_servers(watch), request)

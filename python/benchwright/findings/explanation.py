@@ -36,7 +36,7 @@ from benchwright.findings.limiter import (
     unlimited_text,
     windows_of,
 )
-from benchwright.findings.resources import reason_not_watched
+from benchwright.findings.resources import limit_findings, reason_not_watched, window_findings
 from benchwright.findings.result import ObservedFiles, TestResult
 from benchwright.findings.use_table import UseRow, use_table
 
@@ -89,6 +89,8 @@ class Explanation(msgspec.Struct, frozen=True):
     """Files of the observations that belong to the figure."""
     criterion: Criterion | None = None
     """For a load of a search: the criterion that limits the figure."""
+    running: bool = False
+    """Whether it still ran: a server, or a trial that has not ended. It has no figure."""
 
     @property
     def first(self) -> str:
@@ -184,6 +186,15 @@ def explain_windows(
         trials=total,
         findings=tuple(others),
     )
+
+
+def explain_running(
+    name: str, use: ResourceUse, capacities: Sequence[StatedCapacity] = ()
+) -> Explanation:
+    """Return the explanation of what still runs, from its use up to now."""
+    windows = (WatchedWindow(use, (1,)),)
+    findings = [*limit_findings(name, windows, 1, capacities), *window_findings(name, windows, 1)]
+    return msgspec.structs.replace(explain_windows(name, windows, 1, findings), running=True)
 
 
 def unlimited_groups(explanations: Sequence[Explanation]) -> list[tuple[list[str], str]]:

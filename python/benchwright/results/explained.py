@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,27 +13,32 @@ from benchwright.core.errors import StudyError, argument_error
 from benchwright.core.plan import SUCCESS
 from benchwright.core.resource_use import ProgramUse, ResourceUse, TaskUse
 from benchwright.core.results import Finding, Summary
+from benchwright.core.text import duration_text
 from benchwright.decide.stopping import main_metric, statistic_label
-from benchwright.feature import session_kind
+from benchwright.feature import recorded_by, session_kind
+from benchwright.findings.codes import make_finding
 from benchwright.findings.examine import Questions, findings_about
-from benchwright.findings.explanation import Explanation, explain_test, is_cause
+from benchwright.findings.explanation import Explanation, explain_running, explain_test, is_cause
 from benchwright.findings.result import ObservedFiles, TestResult
 from benchwright.findings.rules import NamedRule
 from benchwright.findings.sanity import Claims
 from benchwright.findings.use_table import UseRow
 from benchwright.report.answer import FindingGroup, estimate_of, finding_groups
 from benchwright.report.documents import FindingEntry, entries, entry
+from benchwright.report.observed import ObservedEntry, observed_entry
 from benchwright.results.inputs import (
     check_ok_status,
     is_directory_of_results,
     other_inputs_text,
     read_inputs,
 )
+from benchwright.run.running_server import WatchedServer
 from benchwright.stats.aggregate import summarise_columns
 from benchwright.study.catalogue import StudyPart, split_selector
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import Study
 from benchwright.suite.values import statuses
+from benchwright.watch.process_use import ProcessUse
 
 
 def groups_of(
@@ -112,6 +117,12 @@ class ExplanationEntry(msgspec.Struct, frozen=True, kw_only=True):
     use: tuple[UseRow, ...]
     findings: tuple[FindingEntry, ...]
     files: ObservedFiles
+    running: bool = False
+    """Whether it still ran when it was explained: it has no figure."""
+    processes: tuple[ProcessUse, ...] = ()
+    """Of a running server: its processes, the busiest first."""
+    observed: ObservedEntry | None = None
+    """Of a running server: what `--characterize` recorded."""
 
 
 class WhyDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwright/why/1"):
@@ -143,6 +154,7 @@ def why_document(
 
 def _explanation_entry(explanation: Explanation) -> ExplanationEntry:
     limit = explanation.criterion
+    server = explanation if isinstance(explanation, ExplainedServer) else None
     return ExplanationEntry(
         name=explanation.name,
         sample=dict(explanation.sample),
@@ -162,6 +174,9 @@ def _explanation_entry(explanation: Explanation) -> ExplanationEntry:
         use=explanation.table,
         findings=entries(FindingEntry, explanation.findings),
         files=explanation.files or ObservedFiles(),
+        running=explanation.running,
+        processes=server.processes if server else (),
+        observed=observed_entry((), server.recorded) if server else None,
     )
 
 
@@ -189,6 +204,14 @@ class WhyRequest(msgspec.Struct, frozen=True):
     """What --ok-status has, checked."""
 
 
+class ExplainedServer(Explanation, frozen=True, kw_only=True):
+    """The explanation of a running server, with its processes."""
+
+    processes: tuple[ProcessUse, ...]
+    recorded: Mapping[str, Any]
+    """What observers recorded of it (`recorded_by`)."""
+
+
 class ExplainedResult(msgspec.Struct, frozen=True):
     """The explained results of a study or file."""
 
@@ -198,6 +221,25 @@ class ExplainedResult(msgspec.Struct, frozen=True):
     results: tuple[Explanation, ...]
     findings: tuple[Finding, ...] = ()
     """About the session or the file, and no single result."""
+
+
+def explained_servers(servers: Sequence[WatchedServer], request: WhyRequest) -> ExplainedResult:
+    """Return the explanations of servers that were watched while they ran."""
+    return ExplainedResult("", None, tuple(_explained_server(one, request) for one in servers))
+
+
+def _explained_server(server: WatchedServer, request: WhyRequest) -> ExplainedServer:
+    name = f"{server.name} ({server.pid})"
+    found = explain_running(name, server.use, request.claims.capacities)
+    doubts = [make_finding(code, name, why) for code, why in server.failures]
+    if server.ended_after_s is not None:
+        why = f"it ended {duration_text(server.ended_after_s)} after the watch began"
+        doubts.append(make_finding("server-not-found", name, why))
+    recorded = dict(server.recorded)
+    for kind, record in recorded_by(recorded):
+        doubts += kind.findings(name, record, request.claims.operation_bytes)
+    fields = msgspec.structs.asdict(found) | {"findings": (*found.findings, *doubts)}
+    return ExplainedServer(**fields, processes=server.processes, recorded=recorded)
 
 
 def results_of(request: WhyRequest) -> ExplainedResult:

@@ -15,17 +15,26 @@ from benchwright.core.criterion import (
     criterion_value_text,
 )
 from benchwright.core.results import Estimate, Finding, Severity, Summary
-from benchwright.core.text import ABSENT, duration_text, percent_text, plural, scale_of, size_text
+from benchwright.core.text import (
+    ABSENT,
+    binary_size_text,
+    duration_text,
+    percent_text,
+    plural,
+    scale_of,
+    size_text,
+)
 from benchwright.core.untrusted import visible, visible_lines
 from benchwright.findings.codes import LIMITER_CODES
 from benchwright.findings.explanation import ONLY_STATED, Explanation, unlimited_groups
 from benchwright.findings.result import ObservedFiles
 from benchwright.findings.use_table import UseRow, UseValue, busy_rows
 from benchwright.report.answer import FindingGroup, concerned_text
-from benchwright.results.explained import groups_of
+from benchwright.results.explained import ExplainedServer, groups_of
 from benchwright.views.blocks import (
     Cell,
     Column,
+    Number,
     TableBlock,
     Words,
     count_column,
@@ -35,6 +44,8 @@ from benchwright.views.blocks import (
     table_of,
 )
 from benchwright.views.terminal import table_text, wrapped
+from benchwright.views.tests import observed_lines
+from benchwright.watch.process_use import ProcessUse
 
 # -- `bw why` as text: one sentence for all results with the same cause, the figures, what was
 # busy, the other findings.
@@ -72,6 +83,7 @@ def render_why(
         list(_answers(groups, results, room, noun)),
         _figures(results, room, noun),
         *(_uses(one, room, whole=whole) for one in busiest),
+        *(_processes(one, room) for one in results if isinstance(one, ExplainedServer)),
         list(_other_findings(about, results, room, noun)),
         [
             line
@@ -186,7 +198,7 @@ def _figure_text(explanation: Explanation) -> str:
 def _figures(results: Sequence[Explanation], width: int, noun: str) -> list[str]:
     """Return the main quantity of a single result, the table of several; none where files state
     only estimates, as the answer says."""
-    if all(result.sentence == ONLY_STATED for result in results):
+    if all(result.sentence == ONLY_STATED or result.running for result in results):
         return []
     if len(results) == 1:
         return wrapped(_figure_text(results[0]), width)
@@ -269,14 +281,16 @@ def use_table(explanation: Explanation, part: str = "", *, whole: bool) -> Table
     assert window is not None
     first, last = window.epochs
     which = f"trial {first}" if first == last else f"one window of trials {first} to {last}"
+    name = f"{which} of {explanation.name}"
     seen = f"{explanation.watched} of {plural(explanation.trials, 'trial')} watched"
+    lasted = f"{duration_text(window.seconds)}; {seen}"
+    if explanation.running:
+        name, lasted = f"{explanation.name}, which runs", duration_text(window.seconds)
     rows = explanation.table if whole else busy_rows(explanation.table)
     what = f"All {len(rows)} resources" if whole else "What was busy"
     return table_of(
         f"{part}-{'resources' if whole else 'busy'}",
-        visible(
-            f"{what} in {which} of {explanation.name} ({duration_text(window.seconds)}; {seen})"
-        ),
+        visible(f"{what} in {name} ({lasted})"),
         [("", row) for row in rows],
         (
             (Column("Resource"), lambda _, row: Words(visible(_resource_name(row)))),
@@ -287,6 +301,63 @@ def use_table(explanation: Explanation, part: str = "", *, whole: bool) -> Table
         note=visible(_absent_text(rows)) if whole else "",
         folded=whole,
     )
+
+
+_MOST_PROCESSES = 8
+
+
+def _processes(server: ExplainedServer, width: int) -> list[str]:
+    """Return the table of a running server's processes, the busiest, and what observers recorded."""
+    table = processes_table(server)
+    left = len(server.processes) - _MOST_PROCESSES
+    lines = [table.title, *(f"  {line}" for line in table_text(table, width - 2))]
+    if left > 0:
+        lines.append(f"  and {plural(left, 'other')} that used less")
+    return [*lines, *map(visible, observed_lines(server.name, (), server.recorded))]
+
+
+def processes_table(server: ExplainedServer) -> TableBlock:
+    """Return a row for each of a running server's busiest processes."""
+
+    def number(name: str, text: Callable[[ProcessUse], str]) -> Callable[[str, ProcessUse], Cell]:
+        return lambda key, use: Number(
+            key=f"{key}.{name}", value=getattr(use, name), text=text(use)
+        )
+
+    return table_of(
+        "processes",
+        visible(f"Processes of {server.name}"),
+        keyed("p", server.processes[:_MOST_PROCESSES]),
+        (
+            (Column("Process"), lambda _, use: Words(visible(f"{use.name} ({use.pid})"))),
+            (
+                Column("CPUs", numeric=True, short="CPUs"),
+                number("cores", lambda use: f"{use.cores:.3f}"),
+            ),
+            (Column("User", numeric=True), number("user_cores", lambda u: f"{u.user_cores:.3f}")),
+            (
+                Column("System", numeric=True),
+                number("system_cores", lambda use: f"{use.system_cores:.3f}"),
+            ),
+            (Column("Threads", numeric=True), number("threads", lambda use: str(use.threads))),
+            (
+                Column("RSS", numeric=True, short="RSS"),
+                number("rss_bytes", lambda use: binary_size_text(use.rss_bytes)),
+            ),
+            (
+                Column("Disk reads", numeric=True),
+                number("read_bytes_per_s", lambda use: _rate(use.read_bytes_per_s)),
+            ),
+            (
+                Column("Disk writes", numeric=True),
+                number("write_bytes_per_s", lambda use: _rate(use.write_bytes_per_s)),
+            ),
+        ),
+    )
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return ABSENT if bytes_per_s is None else f"{size_text(bytes_per_s)}/s"
 
 
 def _resource_name(row: UseRow) -> str:

@@ -47,6 +47,8 @@ class Watch(msgspec.Struct, frozen=True):
     """Processes of bw itself, which do not count as load."""
     target_pids: tuple[int, ...] = ()
     """Servers under test, each the root of a process tree."""
+    root_counts: bool = False
+    """Whether the root itself is what is measured: a server that runs already, no launcher."""
 
 
 class ObserverError(Exception):

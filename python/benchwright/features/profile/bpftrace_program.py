@@ -64,9 +64,14 @@ class ThreadTree(msgspec.Struct, frozen=True):
         return (*self.launching, *self.running)
 
 
-def tree_below(launcher: int, targets: Iterable[int], proc: Path) -> ThreadTree:
-    """Return the threads of a launcher, its descendants, and targets."""
-    running = tree_of([launcher, *targets], all_processes(proc)) - {launcher}
+def tree_below(launcher: int | None, targets: Iterable[int], proc: Path) -> ThreadTree:
+    """Return the threads of a launcher, its descendants, and targets; without a launcher, those of
+    targets."""
+    roots = targets if launcher is None else [launcher, *targets]
+    running = tree_of(roots, all_processes(proc))
+    if launcher is None:
+        return ThreadTree(running=tuple(thread_ids(running, proc)))
+    running -= {launcher}
     return ThreadTree(
         launching=tuple(thread_ids([launcher], proc)), running=tuple(thread_ids(running, proc))
     )
@@ -327,7 +332,12 @@ def _completed(depth: Depth) -> str:
 # many kernels lack kprobes or kfuncs. The tree is a set of threads, initialized with the live
 # ones and extended at every fork. The properties of a descriptor (file or pipe, file system,
 # O_DIRECT, offset) are read from the kernel's structures, whose layout the kernel provides
-# (BTF); without BTF a simpler script is tried. Sources: bpftrace(8), linux/fs.h.
+# (BTF); without BTF a simpler script is tried.
+#
+# Decision: the observer marks when counting begins and ends by a system call without effect, whose
+# number the script knows: probes are attached and detached one after the other for seconds, in
+# which a running server would be counted by some of them and not by others.
+# Sources: bpftrace(8), linux/fs.h.
 
 TICK_MS = 100
 """Time between two printings."""
@@ -341,6 +351,20 @@ _APPENDING = tuple(
     number for number, call in enumerate(DATA_CALLS, FIRST_DATA) if call.name in ("write", "writev")
 )
 RING_EVENTS = ("io_uring/io_uring_submit_req", "io_uring/io_uring_complete")
+_MARKS = "syscalls/sys_enter_getpgid"
+_WORKING = ("own", "launch", "s", "at", "since", "u", "on", "off")
+"""Maps that have no counts."""
+
+
+def begin_mark(observer: int) -> int:
+    """Return the process of whose group an observer asks when counting begins; the kernel has no
+    such numbers."""
+    return (1 << 30) + observer
+
+
+def end_mark(observer: int) -> int:
+    """Return the process of whose group an observer asks when counting ends."""
+    return (1 << 29) + observer
 
 
 def wanted_events() -> Iterator[str]:
@@ -351,11 +375,12 @@ def wanted_events() -> Iterator[str]:
         yield f"syscalls/sys_enter_{name}"
     for file_system_point in FILE_SYSTEM_POINTS:
         yield f"{file_system_point.category}/{file_system_point.name}"
-    yield from (CACHE, THROTTLED, REQUESTS, *RING_EVENTS)
+    yield from (CACHE, THROTTLED, REQUESTS, *RING_EVENTS, _MARKS)
 
 
-def script(tree: ThreadTree, events: EventFields, depth: Depth) -> str:
-    """Return the whole program for a tree with these live threads."""
+def script(tree: ThreadTree, events: EventFields, depth: Depth, observer: int) -> str:
+    """Return the whole program for a tree with these live threads; `observer`: the process that
+    marks when counting begins and ends."""
     parts = [
         tree_clauses(tree),
         CPU_CLAUSES,
@@ -372,7 +397,8 @@ def script(tree: ThreadTree, events: EventFields, depth: Depth) -> str:
         _block(events, depth),
     ]
     text = "\n".join(part for part in parts if part)
-    return f"{text}\n{_end(text)}"
+    marks = _marked(text, observer) if "pid" in events.get(_MARKS, frozenset()) else ""
+    return f"{text}\n{marks}{_end(text)}"
 
 
 def _enters(name: str) -> str:
@@ -524,15 +550,26 @@ def _block(events: EventFields, depth: Depth) -> str:
     kernel = "(((struct task_struct *)curtask)->flags & 0x200000) ? 2 : 0"
     kernel = kernel if depth.files else "0"
     return (
-        f"{point(REQUESTS)} {{ $by = @own[tid] ? 1 : ({kernel}); "
+        f"{point(REQUESTS)} /@over == 0/ {{ $by = @own[tid] ? 1 : ({kernel}); "
         "@blk[$by, (uint64)args->dev, args->rwbs, (uint64)args->bytes] = count(); }"
+    )
+
+
+def _marked(text: str, observer: int) -> str:
+    """Return the probe of the observer's marks: it clears the counts, and at the end forgets whose
+    calls are counted."""
+    maps = dict.fromkeys(re.findall(r"@(\w+)", text))
+    counts = " ".join(f"clear(@{name});" for name in maps if name not in (*_WORKING, "over"))
+    return (
+        f"{point(_MARKS)} /args->pid == {begin_mark(observer)}/ {{ {counts} }}\n"
+        f"{point(_MARKS)} /args->pid == {end_mark(observer)}/ "
+        "{ @over = 1; clear(@own); clear(@launch); }\n"
     )
 
 
 def _end(text: str) -> str:
     """Return the probes that print the totals; at the end, working maps are cleared."""
-    working = ("own", "launch", "s", "at", "since", "u", "on", "off")
-    clear = " ".join(f"clear(@{name});" for name in working if f"@{name}[" in text)
+    clear = " ".join(f"clear(@{name});" for name in _WORKING if f"@{name}[" in text)
     return (
         f'interval:ms:{TICK_MS} {{ printf("tick %llu\\n", nsecs); '
         f"print(@cpu, {THREADS_SHOWN}); print(@wait, {THREADS_SHOWN}); "

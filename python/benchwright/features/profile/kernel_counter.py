@@ -230,6 +230,8 @@ class CountingTask(msgspec.Struct, frozen=True):
     bpftrace: str
     """Path of bpftrace; empty: events are read one by one from tracefs."""
     depth: Depth
+    observer: int
+    """The process that marks when counting begins and ends."""
 
 
 class TracefsError(Exception):
@@ -248,7 +250,7 @@ def main() -> int:
         return 2
     if not task.bpftrace:
         return count_events(root, task.tree)
-    text = script(task.tree, found, task.depth)
+    text = script(task.tree, found, task.depth, task.observer)
     # bpftrace appends its output after this line.
     said = {"type": "absent", "data": list(absent_events(found))}
     print(msgspec.json.encode(said).decode(), flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import shutil
 import signal
@@ -22,6 +23,8 @@ from benchwright.features.profile.bpftrace_program import (
     ThreadTree,
     absent_of,
     absent_without,
+    begin_mark,
+    end_mark,
     tree_below,
 )
 from benchwright.features.profile.description import (
@@ -49,6 +52,9 @@ _BEGIN_S = 60
 _END_S = 60
 _LEAVE_S = 5
 _LOOK_S = 0.05
+_TICK = re.compile(r'"tick (\d+)')
+_TICKS = 2
+"""So many ticks after a mark, bpftrace has cleared its maps: it does so between printings."""
 
 
 class Counting:
@@ -87,11 +93,28 @@ class Counting:
                 raise ObserverError(CODE, f"{self.method} does not start: {self._reason()}")
             time.sleep(_LOOK_S)
         self.begin_ns = time.monotonic_ns()
+        self._mark(begin_mark(os.getpid()))
+
+    def _mark(self, process: int) -> None:
+        """Tell the program in the kernel that counting begins or ends; wait until it knows."""
+        at_ns = time.monotonic_ns()
+        with contextlib.suppress(OSError):
+            os.getpgid(process)
+        if self.method == "tracefs":
+            return
+        end = time.monotonic() + _LEAVE_S
+        while self._ticks_after(at_ns) < _TICKS and time.monotonic() < end:
+            time.sleep(_LOOK_S)
+
+    def _ticks_after(self, at_ns: int) -> int:
+        text = self.place.read_text(errors="replace")
+        return sum(int(tick) > at_ns for tick in _TICK.findall(text))
 
     def finish(self) -> float:
         """Stop it; return how long it counted [s]. Raises ObserverError."""
         self._end_ns = time.monotonic_ns()
         if self._process.poll() is None:
+            self._mark(end_mark(os.getpid()))
             self._process.send_signal(signal.SIGINT)
         try:
             status = self._process.wait(_END_S)
@@ -135,10 +158,12 @@ def start_counting(bpftrace: str | None, tree: ThreadTree, place: Path) -> Count
     If bpftrace is missing or does not start, events of tracefs are read instead. Raises
     ObserverError with the last error.
     """
-    tasks = [CountingTask(tree, bpftrace, depth) for depth in _DEPTHS] if bpftrace else []
+    tasks = (
+        [CountingTask(tree, bpftrace, depth, os.getpid()) for depth in _DEPTHS] if bpftrace else []
+    )
     why = "bpftrace is not installed: each call is read as one event"
     refused = ObserverError(CODE, "no method was tried")
-    for task in (*tasks, CountingTask(tree, "", _DEPTHS[-1])):
+    for task in (*tasks, CountingTask(tree, "", _DEPTHS[-1], os.getpid())):
         counting = Counting(task, place, why)
         try:
             counting.wait_until_ready()
@@ -347,7 +372,12 @@ class Characterizer:
             raise ObserverError(CODE, _ORDINARY)
         self._watch = watch
         self._mounts = self._mounted(watch)
-        tree = tree_below(watch.root_pid, watch.target_pids, self._proc)
+        # Of a server that runs already, its own tree alone: the other servers have observers too.
+        tree = (
+            tree_below(None, [watch.root_pid], self._proc)
+            if watch.root_counts
+            else tree_below(watch.root_pid, watch.target_pids, self._proc)
+        )
         place = watch.directory / f"{watch.stem}.counts"
         self._counting = start_counting(shutil.which(self._bpftrace), tree, place)
         self._record(watch)
@@ -429,7 +459,7 @@ class Characterizer:
 
     def _kept(self, counted: Characterization, watch: Watch) -> Characterization:
         """Store the counts beside the series; return them with the file's name."""
-        study = watch.directory.parent.parent
+        study = watch.directory if watch.root_counts else watch.directory.parent.parent
         place = watch.directory / f"{watch.stem}.io.json"
         trace = counted.trace
         if trace is not None:

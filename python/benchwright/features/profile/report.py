@@ -258,7 +258,7 @@ _TRACED = ("ext4", "xfs", "btrfs")
 def characterize_lines(found: Characterization) -> Iterator[str]:
     """Yield the description for the terminal."""
     yield (
-        f"I/O of the trial in {duration_text(found.seconds)}, counted by {found.method}; "
+        f"I/O in {duration_text(found.seconds)}, counted by {found.method}; "
         "counting slows small calls down"
     )
     if found.lost_events:

@@ -205,6 +205,8 @@ def totals(lines: Iterable[str]) -> Totals:
                     maps[name[1:]] = _by_key(values)
                     if name == "@n" and at_ns:
                         ran, waited = maps.get("cpu", {}), maps.get("wait", {})
+                        if ticks and sum(maps["n"].values()) < sum(ticks[-1].calls.values()):
+                            ticks = []  # They were cleared: counting begins.
                         ticks.append(TotalsTick(at_ns, maps["n"], ran, waited))
                         ticks = ticks if len(ticks) < MOST_TICKS else ticks[1::2]
                         at_ns = 0
