@@ -143,7 +143,7 @@ surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPEC
 arrival-bursts: setup ## how much bursts of arrivals lengthen the responses of NFS-Ganesha; 45 minutes, on a quiet machine
 	$(BIN)/python benches/arrival_bursts.py --out target/arrivals.csv $(BUSY)
 
-workload-fidelity: setup ## what late issue does to responses and queues, figures 2 and 8 to 11 of the Buttress paper; 20 minutes, on a quiet machine
+workload-fidelity: setup ## what late issue does to responses and queues, figures 2, 6 and 8 to 11 of the Buttress paper; 20 minutes, on a quiet machine
 	$(BIN)/python benches/workload_fidelity.py --out target/pacers.csv $(BUSY)
 
 run-lengths: setup ## responses of NFS-Ganesha over load and run length, figures 4 to 6 of the workbench paper; goes on where it was stopped; 84 minutes, on a quiet machine

@@ -127,8 +127,8 @@ def print_table(found: dict[Way, list[Judgement]]) -> None:
             f"| {np.median([run.in_their_ms for run in runs]):.2%} "
             f"| {np.median([one.judged for one in told]):.1%} "
             f"| {f'{np.median(kept_up):.2%}' if kept_up else 'none'} "
-            f"| {np.median([one.error_p50_ns for one in told]) / 1e3:,.0f} us "
-            f"| {np.median([one.error_p98_ns for one in told]) / 1e3:,.0f} us "
+            f"| {np.median([one.error_ns(50) for one in told]) / 1e3:,.0f} us "
+            f"| {np.median([one.error_ns(98) for one in told]) / 1e3:,.0f} us "
             f"| {max(one.missing for one in told)} |"
         )
 

@@ -1,4 +1,4 @@
-"""What a replayer's late issue does to the measured workload: Figures 2, 8, 9, 10 and 11 of
+"""What a replayer's late issue does to the measured workload: Figures 2, 6, 8, 9, 10 and 11 of
 Buttress.
 
 Every pacer replays the busiest seconds of three real traces (a user without them: a generated
@@ -11,6 +11,8 @@ the responses whenever two replays last equally long.
 
 - Figure 2: mean response and mean queue of each pacer over those of spin, for
   each trace and system. The paper divides by Buttress. Here: medians of the rounds' ratios.
+- Figure 6: the distribution of how far arrivals at the device are off, for each pacer, at 4x,
+  where the device falls behind.
 - Figure 8: the distribution of the responses behind Figure 2, for each pacer, at 1x.
 - Figure 9: the same two ratios of spin with altered times of issue over spin with those of the
   trace: each operation later by a draw from a uniform distribution (--delay), or at the next tick
@@ -28,7 +30,7 @@ Usage: workload_fidelity.py [--rounds 3] [--seconds 3] [--disk /var/tmp] [--firs
 pacers.csv]
        workload_fidelity.py --tables pacers.csv
        workload_fidelity.py --plot docs/images/pacers-ratios.png pacers.csv
-       (or pacers-responses.png, pacers-altered.png, pacers-postmark.png)
+       (or pacers-errors.png, pacers-responses.png, pacers-altered.png, pacers-postmark.png)
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ SPEEDS = (1, 4)
 POSTMARK, ORIGINAL, SPIN = "PostMark", "original", "spin"
 MS_NS = 1_000_000
 SHARES = (*range(0, 100, 4), 98, 99, 99.5, 99.9)
-"""Where the distribution of responses is stored [percent]."""
+"""Where distributions are stored [percent]."""
 FOUND = {"response": "response_us", "queue found by an arrival": "queue_at_arrival"}
 
 
@@ -111,6 +113,7 @@ class Observed(NamedTuple):
     in_their_ms: float
     off_p50_us: float
     off_p98_us: float
+    off_us: tuple[float, ...]
 
 
 class Run(NamedTuple):
@@ -145,6 +148,8 @@ class Run(NamedTuple):
     trace_100ms: float
     responses_us: tuple[float, ...]
     """At SHARES."""
+    off_us: tuple[float, ...]
+    """How far arrivals are off, at SHARES; empty in tables of an earlier version."""
 
 
 Key = tuple[str, str, int]
@@ -163,12 +168,13 @@ def run_of(key: Key, side: str, compared: Document, observed: Observed) -> Run:
         seen["operations"],
         compared["unmatched_a"],
         compared["unmatched_b"],
-        *observed,
+        *observed[:-1],
         response_us=seen["response_ns"]["mean"] / 1e3,
         queue_at_arrival=seen["queue"]["mean_at_arrival"],
         **_dispersions("dispersion", seen),
         **_dispersions("trace", trace),
         responses_us=tuple(points[round(share * 1e4)] / 1e3 for share in SHARES),
+        off_us=observed.off_us,
     )
 
 
@@ -218,8 +224,9 @@ class Replays:
             bytes_of(stretch.rows) - found.bytes,
             lost,
             found.in_their_ms,
-            found.agreement.error_p50_ns / 1e3,
-            found.agreement.error_p98_ns / 1e3,
+            found.agreement.error_ns(50) / 1e3,
+            found.agreement.error_ns(98) / 1e3,
+            tuple(found.agreement.error_ns(share) / 1e3 for share in SHARES),
         )
         return run_of(key, side.name, found.compared, observed)
 
@@ -230,7 +237,7 @@ class Replays:
         lost = postmark.record(self._device, self._arguments.transactions, recorded)["lost_events"]
         stretch = Stretch(POSTMARK, read_samples(recorded))
         own = engine.compared(recorded, recorded, 0)
-        exact = Observed(0, lost, 1.0, 0.0, 0.0)
+        exact = Observed(0, lost, 1.0, 0.0, 0.0, (0.0,) * len(SHARES))
         key = (self._system, POSTMARK, 1)
         self.runs.append(run_of(key, ORIGINAL, own, exact))
         for speed in SPEEDS:
@@ -272,12 +279,14 @@ def stretches(seconds: float, scratch: Path) -> list[Stretch]:
 
 
 def store(found: list[Run], out: Path) -> None:
-    """Write the table: a row for each run, the responses in columns of their own."""
+    """Write the table: a row for each run, the distributions in columns of their own."""
     with out.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow([*Run._fields[:-1], *(f"p{share}_us" for share in SHARES)])
+        rows.writerow(
+            [*Run._fields[:-2], *(f"{name}{share}_us" for name in ("p", "off") for share in SHARES)]
+        )
         for run in found:
-            cells = (*run[:-1], *run.responses_us)
+            cells = (*run[:-2], *run.responses_us, *run.off_us)
             rows.writerow(f"{cell:.5g}" if isinstance(cell, float) else cell for cell in cells)
 
 
@@ -291,8 +300,9 @@ def stored(data: Path) -> list[Run]:
     with data.open(newline="") as file:
         return [
             Run(
-                *(kinds.get(name, float)(row[name]) for name in Run._fields[:-1]),
+                *(kinds.get(name, float)(row[name]) for name in Run._fields[:-2]),
                 tuple(float(row[f"p{share}_us"]) for share in SHARES),
+                tuple(float(row[f"off{share}_us"]) for share in SHARES if f"off{share}_us" in row),
             )
             for row in csv.DictReader(file)
         ]
@@ -432,29 +442,47 @@ def _ratio_curves(of: Dict[str, list[Ratios]]) -> Iterator[PanelCurve]:
 def response_sheet(found: list[Run]) -> Sheet:
     """Return Figure 8: the responses of each pacer, a panel for each trace and system, at 1x."""
     of = [key for key in keys(found) if key[2] == 1 and key[1] != POSTMARK]
-    return Sheet("", tuple(_cdf_panel(found, key, PACERS) for key in of), columns=3)
+    return Sheet("", tuple(_cdf_panel(found, key, PACERS, RESPONSES) for key in of), columns=3)
+
+
+def error_sheet(found: list[Run]) -> Sheet:
+    """Return Figure 6: how far off arrivals are, a panel for each trace and system, at 4x."""
+    of = [key for key in keys(found) if key[2] == max(SPEEDS) and key[1] != POSTMARK]
+    return Sheet("", tuple(_cdf_panel(found, key, PACERS, ERRORS) for key in of), columns=3)
 
 
 def postmark_sheet(found: list[Run]) -> Sheet:
     """Return Figure 11: PostMark's responses and those of the replays, a panel for each system."""
     of = [key for key in keys(found) if key[2] == 1 and key[1] == POSTMARK]
     sides = (ORIGINAL, *PACERS)
-    return Sheet("", tuple(_cdf_panel(found, key, sides) for key in of), columns=2)
+    return Sheet("", tuple(_cdf_panel(found, key, sides, RESPONSES) for key in of), columns=2)
 
 
-def _cdf_panel(found: list[Run], key: Key, sides: tuple[str, ...]) -> Panel:
+class Distribution(NamedTuple):
+    """What a panel shows of the runs."""
+
+    label: str
+    field: str
+
+
+RESPONSES = Distribution("response at the device", "responses_us")
+ERRORS = Distribution("off by, early or late", "off_us")
+
+
+def _cdf_panel(found: list[Run], key: Key, sides: tuple[str, ...], what: Distribution) -> Panel:
     curves = []
     for at, side in enumerate(sides):
         runs = [run for run in found if key == run[:3] and run.side == side]
-        x = tuple(
-            statistics.median(run.responses_us[place] for run in runs) * 1e3
-            for place in range(len(SHARES))
-        )
-        y = tuple(share / 100 for share in SHARES)
-        curves.append(PanelCurve(side, x, y, CurveForm.LINE, at, at))
+        values = (getattr(run, what.field) for run in runs)
+        x = tuple(statistics.median(rounds) * 1e3 for rounds in zip(*values, strict=True))
+        if not x:
+            raise SystemExit(f"{what.field} of {key}, {side}: not in this table; measure again")
+        # An operation that is not off at all has no place on the axis.
+        shown = [(value, share / 100) for value, share in zip(x, SHARES, strict=True) if value > 0]
+        curves.append(PanelCurve(side, *zip(*shown, strict=True), CurveForm.LINE, at, at))
     return Panel(
         f"{key[1]}, {key[0]}",
-        PanelAxis("response at the device", AxisUnit.TIME, log=True),
+        PanelAxis(what.label, AxisUnit.TIME, log=True),
         PanelAxis("share of operations", AxisUnit.SHARE, low=0, high=1.02),
         tuple(curves),
     )
@@ -462,6 +490,7 @@ def _cdf_panel(found: list[Run], key: Key, sides: tuple[str, ...]) -> Panel:
 
 FIGURES: dict[str, tuple[Callable[[list[Run]], Sheet], float]] = {
     "pacers-ratios": (ratio_sheet, 5.2),
+    "pacers-errors": (error_sheet, 3.8),
     "pacers-responses": (response_sheet, 3.8),
     "pacers-altered": (altered_sheet, 5.2),
     "pacers-postmark": (postmark_sheet, 4.6),

@@ -41,11 +41,15 @@ class Agreement(NamedTuple):
     """In their millisecond, of those that found room in the device; None without any."""
     judged: float
     """Share of the operations that found room."""
-    error_p50_ns: float
-    error_p98_ns: float
+    errors_ns: Times
+    """How far each matched operation is off, early or late."""
     missing: int
     shift_ns: int
     """The trace's time zero in the device's time."""
+
+    def error_ns(self, percent: float) -> float:
+        """Return a percentile of how far operations are off; NaN without any."""
+        return float(np.percentile(self.errors_ns, percent)) if len(self.errors_ns) else np.nan
 
 
 def match(trace: Rows, device: Rows) -> Matched:
@@ -79,7 +83,7 @@ def agreement(trace: Rows, device: Rows, depth: int) -> Agreement:
     matched = match(trace, device)
     errors = matched.arrived_ns - matched.intended_ns
     if not len(errors):
-        return Agreement(None, 0.0, np.nan, np.nan, matched.missing, 0)
+        return Agreement(None, 0.0, errors, matched.missing, 0)
     shift = best_shift_ns(matched)
     arrived = matched.arrived_ns - shift
     ours = _bins(matched.intended_ns)
@@ -90,7 +94,7 @@ def agreement(trace: Rows, device: Rows, depth: int) -> Agreement:
     return Agreement(
         _common(*counts, judged) / total if total else None,
         total / len(trace),
-        *(float(np.percentile(np.abs(errors - shift), q)) for q in (50, 98)),
+        np.abs(errors - shift),
         matched.missing,
         shift,
     )
