@@ -26,18 +26,8 @@ SESSION = f"""#!/bin/sh
 exec > /dev/ttyS0 2>&1
 # Serve /work/export until a client makes the file `finish`.
 for name in {" ".join(guest.NFS.modules)}; do insmod /lib/modules/$name.ko; done
-ifconfig lo 127.0.0.1 up
 ifconfig eth0 10.0.2.15 netmask 255.255.255.0 up
-mkdir -p /var/lib/nfs /work/export
-touch /var/lib/nfs/etab /var/lib/nfs/rmtab
-echo '_rpc:x:100:65534::/run/rpcbind:/bin/false' >>/etc/passwd
-mkdir -p /run/rpcbind
-chown 100 /run/rpcbind
-rpcbind
-mount -t nfsd nfsd /proc/fs/nfsd
-exportfs -o rw,no_root_squash,insecure,fsid=1,no_subtree_check '*:/work/export'
-rpc.mountd --port 20048
-rpc.nfsd --no-udp -N 4 8
+{guest.SERVE_NFS}
 until [ -s /work/export/finish ]; do
   sleep 0.2
 done

@@ -7,8 +7,8 @@ test brings and takes away is on a second disk, mounted at /work. TCG, because K
 not to be had in most machines that run tests. What lost: mmdebstrap (four times the size,
 and one more program), an initramfs alone (no state survives).
 
-Three flavours: busybox's init, which is quick; systemd with the units of /work/units; the kernel's
-NFS server. By hand: `guest.py image`; `guest.py boot DISK.img`.
+Four flavours: busybox's init, which is quick; systemd with the units of /work/units; the kernel's
+NFS server; that with a client. By hand: `guest.py image`; `guest.py boot DISK.img`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from guest_image import NFS, PLAIN, SYSTEMD, Flavour, Unavailable, image, run, skipped
+from guest_image import NFS, NFS_CLIENT, PLAIN, SYSTEMD, Flavour, Unavailable, image, run, skipped
 
-__all__ = ["NFS", "PLAIN", "SYSTEMD", "Flavour", "Unavailable", "image"]
+__all__ = ["NFS", "NFS_CLIENT", "PLAIN", "SYSTEMD", "Flavour", "Unavailable", "image"]
 
 PROJECT = Path(__file__).parents[2]
 # The same addresses in each process: what was translated once is found again, which
@@ -34,6 +34,19 @@ KERNEL_WORDS = (
     " no_timer_check"
 )
 
+SERVE_NFS = """ifconfig lo 127.0.0.1 up
+mkdir -p /var/lib/nfs /work/export
+touch /var/lib/nfs/etab /var/lib/nfs/rmtab
+echo '_rpc:x:100:65534::/run/rpcbind:/bin/false' >>/etc/passwd
+mkdir -p /run/rpcbind
+chown 100 /run/rpcbind
+rpcbind
+mount -t nfsd nfsd /proc/fs/nfsd
+exportfs -o rw,no_root_squash,insecure,fsid=1,no_subtree_check '*:/work/export'
+rpc.mountd --port 20048
+rpc.nfsd --no-udp -N 4 8
+"""
+"""Words of a script that export /work/export to everybody, once the modules are there."""
 SUITE = r"""
 FASTFAIL
 TEST value %d

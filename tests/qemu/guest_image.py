@@ -51,6 +51,12 @@ NFS_MODULES = (
     *("failover", "net_failover", "virtio_net", "sunrpc", "grace", "lockd"),
     *("nfs_acl", "auth_rpcgss", "nfsd"),
 )
+NFS_CLIENT_PACKAGES = (
+    *("nfs-common", "util-linux", "mount", "libmount1", "libselinux1", "libpcre2-8-0"),
+    *("libsmartcols1", "libtinfo6", "libudev1", "libevent-core-2.1-7"),
+)
+"""What mount.nfs, findmnt and flock need beside those."""
+NFS_CLIENT_MODULES = ("netfs", "fscache", "nfs", "nfsv3")
 KERNEL = "linux-image-cloud-amd64"
 """Depends on the kernel's own package."""
 SITE = ("numpy", "numpy.libs", "msgspec", "rich", "scipy.libs", "scipy")
@@ -109,6 +115,13 @@ SYSTEMD = Flavour(
 """With two cores of two threads each, so that SMT can be switched off."""
 NFS = Flavour("nfs", "/bin/busybox", NFS_PACKAGES, modules=NFS_MODULES)
 """With the kernel's NFS server; a user of it adds a network card to its words."""
+NFS_CLIENT = Flavour(
+    "nfs-client",
+    "/bin/busybox",
+    (*NFS_PACKAGES, *NFS_CLIENT_PACKAGES),
+    modules=(*NFS_MODULES, *NFS_CLIENT_MODULES),
+)
+"""The same with a client of it, so that a machine mounts what it exports."""
 KEPT_DAYS = 30
 """An image that was not used for so long is removed when another is made."""
 

@@ -21,6 +21,7 @@ from benchwright.trial.observe import AplogSection, parse_aplog, parse_number, p
 
 HOOKS = Path(benchwright.__file__).parent / "hooks"
 NAMES = ("disk-io", "free-memory", "network", "other-cpu")
+"""Those that have values on every machine."""
 UNITS = ("_bytes", "_s", "_operations", "_packets")
 
 pytestmark = pytest.mark.skipif(
@@ -172,6 +173,61 @@ def _written_through(path: Path, size: int) -> bool:
         os.fsync(file.fileno())
         device = os.fstat(file.fileno()).st_dev
     return Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").exists()
+
+
+COUNTERS = """rc 0 0 {calls}
+io {read} {write}
+rpc {calls} 0 0 0 0
+proc2 18 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+proc3 22 1 5 0 4 3 0 {reads} {writes} 2 0 0 0 0 0 0 0 0 0 0 1 0 {commits}
+proc4ops 3 0 7 8
+"""
+"""As a server's kernel writes them (/proc/net/rpc/nfsd)."""
+
+
+def counted(hook: str, directory: Path, monkeypatch: pytest.MonkeyPatch, **after: int) -> Hook:
+    """Return a hook between whose start and end a server counted."""
+    counters = directory / "counters"
+    monkeypatch.setenv("BW_NFSD_COUNTERS", str(counters))
+    made = Hook(hook, directory)
+    names = ("calls", "read", "write", "reads", "writes", "commits")
+    counters.write_text(COUNTERS.format(**dict.fromkeys(names, 100)))
+    made.begin()
+    counters.write_text(COUNTERS.format(**(dict.fromkeys(names, 100) | after)))
+    return made
+
+
+def test_nfsd_counts_what_the_kernels_server_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown = {"calls": 107, "read": 8292, "write": 100 + 2**40, "writes": 104, "commits": 101}
+    hook = counted("nfsd", tmp_path, monkeypatch, **grown)
+    values = {"nfsd_operations": 7, "nfsd_read_bytes": 8192, "nfsd_write_bytes": 2**40}
+    assert hook.end() == values
+    assert set(values) <= set(HOOK_VALUES)
+    blocks = [section.fields for section in parse_aplog(hook("final")).sections]
+    assert blocks == [
+        {"version": "3", "procedure": "write", "operations": "4"},
+        {"version": "3", "procedure": "commit", "operations": "1"},
+    ]
+
+
+def test_nfsd_of_a_server_that_was_restarted_counts_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = counted("nfsd", tmp_path, monkeypatch, calls=3, read=10, write=20)
+    assert hook.end() == {"nfsd_operations": 3, "nfsd_read_bytes": 10, "nfsd_write_bytes": 20}
+
+
+def test_nfsd_without_a_server_says_so_and_has_no_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BW_NFSD_COUNTERS", str(tmp_path / "absent"))
+    hook = Hook("nfsd", tmp_path)
+    assert hook.end() == {}
+    hook.begin()
+    assert re.fullmatch(r"# error: nfsd: .*/absent is absent: .*\n", hook("end"))
+    assert hook("final") == ""
 
 
 def test_network_keeps_loopback_apart(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ urls_variable = "URLS"
         (
             "[remote]\nhost = 'h'\nhooks = ['free-beer']",
             "3:10 'free-beer' is not a hook that can be sent: must be "
-            "one of disk-io, free-memory, network, other-cpu",
+            "one of disk-io, free-memory, network, nfsd, other-cpu",
         ),
         (
             "[remote]\nhost = 'h'\nprocesses = ['a b']",

@@ -87,6 +87,9 @@ _GROWTH = (
     *(f"network_{way}_{what}" for way in ("receive", "send") for what in ("bytes", "packets")),
     "loopback_bytes",
     "loopback_packets",
+    "nfsd_operations",
+    "nfsd_read_bytes",
+    "nfsd_write_bytes",
     "other_cpu_s",
 )
 """Values that shipped hooks count from a measurement's start to its end."""

@@ -389,7 +389,7 @@ def _server_of(table: TomlTable) -> NamedServer | None:
 # suite runs; no other code depends on it. docs/remote.md describes the table and the hook.
 
 HOOK = "remote"
-SENT = ("disk-io", "free-memory", "network", "other-cpu")
+SENT = ("disk-io", "free-memory", "network", "nfsd", "other-cpu")
 """The shipped hooks that can be run on a server."""
 
 _PROCESS = re.compile(r"pid:/[^\s]+|[^\s:]\S*")
