@@ -219,6 +219,22 @@ def test_a_suite_and_its_comparison_run_in_jobs(slurm: SlurmCluster, tmp_path: P
     assert ("gang-confounded" in found) is (len(of_tests) == 2)
 
 
+def test_each_replicate_of_a_host_is_measured_by_a_node_of_its_own(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    session = PoolSession(tmp_path, slurm.environment)
+    design = ("--replicate", "host=3", "--runs", "2", "--pool", POOL, "--json")
+    command = "echo $SLURMD_NODENAME"
+    session.begin("run", "--study", "st", *design, "--", "sh", "-c", command)
+    session.ended()
+    made = [one for one in session.attempts().values() if one.is_recorded]
+    assert sorted(one.hosts for one in made) == [(host,) for host in sorted(slurm.hosts)]
+    log = (tmp_path / "st" / "results" / "s1" / "sh.log").read_text().split("\n")
+    by_number = {one.replicate: one.hosts[0] for one in made}
+    expected = [by_number[number] for number in (1, 2, 3) for _ in range(2)]
+    assert [line for line in log if line in slurm.hosts] == expected
+
+
 def test_a_comparison_runs_in_one_job(slurm: SlurmCluster, tmp_path: Path) -> None:
     session = PoolSession(tmp_path, slurm.environment)
     arms = ("printenv SLURMD_NODENAME >>hosts", "echo $SLURMD_NODENAME >>hosts")

@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
         _check_stored(arguments)
         return compare_stored(arguments, request)
 
-    from benchwright.run.preparation import prepare_comparison, refuse_restarts, rehearse
+    from benchwright.run.preparation import prepare_comparison, refuse_replicates, rehearse
     from benchwright.run.watching import refuse_missing, servers_of
 
     request = _with_commits(arguments, request)
@@ -161,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         prepare(request.checkouts, lambda line: print(line, file=sys.stderr))
     prepared = rehearse(prepared)
-    refuse_restarts(prepared)
+    refuse_replicates(prepared)
     if not arguments.setup:
         refuse_missing(servers_of(prepared.info))
     from benchwright.cli.session_output import start

@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
         if _is_program(suite):
             arguments.words, arguments.command_argv, suite = [], [suite], None
 
-    from benchwright.run.preparation import refuse_restarts, rehearse
+    from benchwright.run.preparation import refuse_replicates, rehearse
     from benchwright.suite.check import unused_factors
 
     prepared = _prepare(arguments, suite)
@@ -153,7 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return _print_plan(arguments, prepared.planned or (), suite)
     _refuse_missing_servers(prepared)
-    refuse_restarts(prepared)
+    refuse_replicates(prepared)
     from benchwright.cli.session_output import start
     from benchwright.run.session import ProgramExperiment
 

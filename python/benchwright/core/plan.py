@@ -228,6 +228,8 @@ class LevelKind(enum.StrEnum):
     """A build with another seed."""
     PROCESS = "process"
     """A server or runtime that PRESETUP starts again."""
+    HOST = "host"
+    """A gang of a pool."""
     BOOT = "boot"
     """A start of the machine."""
     TIME = "time"
@@ -259,9 +261,13 @@ class Replication(msgspec.Struct, frozen=True, omit_defaults=True):
     seed: int
     trials: int | None = None
     """Trials, or blocks of a comparison, that count in one innermost replicate; None: chosen."""
+    only: int | None = None
+    """The one outermost replicate that this session runs, as part of one whose other replicates run
+    elsewhere; None: all."""
 
     def __post_init__(self) -> None:
         assert self.levels
+        assert self.only is None or 1 <= self.only <= (self.levels[0].count or 0)
         assert len({level.kind for level in self.levels}) == len(self.levels)
 
 

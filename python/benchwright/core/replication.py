@@ -10,6 +10,8 @@ Reasonable Time (several levels of repetition).
 
 from __future__ import annotations
 
+import itertools
+
 from benchwright.core.plan import LevelKind, ReplicatePath, Replication, TrialSetting
 from benchwright.core.text import plural, plural_of, replicates_text
 
@@ -43,6 +45,22 @@ def starts_cold(replication: Replication, before: ReplicatePath, path: Replicate
         return True
     changed = next(at for at, (old, new) in enumerate(zip(before, path, strict=True)) if old != new)
     return any(level.kind is not LevelKind.ENV for level in replication.levels[changed:])
+
+
+def trials_before(replication: Replication, warmups: int) -> int:
+    """Return how many trials, or blocks, run in the outermost replicates before the only one of this
+    session; 0 where it runs all. `warmups`: of each replicate that starts cold."""
+    if replication.only is None:
+        return 0
+    assert replication.trials is not None, "the numbers are given"
+    inner = [range(1, (level.count or 0) + 1) for level in replication.levels[1:]]
+    before: ReplicatePath = ()
+    trials = 0
+    for rest in itertools.product(*inner):
+        path = (1, *rest)
+        trials += replication.trials + warmups * starts_cold(replication, before, path)
+        before = path
+    return trials * (replication.only - 1)
 
 
 def seed_of(replication: Replication, path: ReplicatePath) -> int:

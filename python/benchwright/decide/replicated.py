@@ -46,7 +46,7 @@ def next_in_order(
 ) -> ReplicatePath | None:
     """Return the replicate of the next trial where all numbers are given; None at the end."""
     assert replication.trials is not None
-    first = (1,) * len(replication.levels)
+    first = (replication.only or 1, *(1 for _ in replication.levels[1:]))
     path = outcomes[-1].path if outcomes else first
     done = sum(one.path == path and one.counts for one in outcomes)
     return path if done < replication.trials else _following(replication, path)
@@ -83,7 +83,7 @@ def next_block(
 
 def _following(replication: Replication, path: ReplicatePath) -> ReplicatePath | None:
     numbers = list(path)
-    for depth in reversed(range(len(numbers))):
+    for depth in reversed(range(0 if replication.only is None else 1, len(numbers))):
         count = replication.levels[depth].count
         assert count is not None, "the numbers are given"
         if numbers[depth] < count:

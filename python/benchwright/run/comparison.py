@@ -157,9 +157,14 @@ class RunningComparison:
 
         Raises Interrupted, CommandFailed and BenchError, as a test's epochs do.
         """
+        replication = self.rule.replication
         for test, plan in zip(self.tests, self.request.plans, strict=True):
             test.judged = self.rule.judged
             test.begin(plan)
+            if replication is not None:
+                from benchwright.core.replication import trials_before
+
+                test.skipped = trials_before(replication, plan.warmups)
         while True:
             decision = decide_comparison(self.rule, self._builder.history())
             if isinstance(decision, StopDecision):
@@ -178,11 +183,12 @@ class RunningComparison:
         for place in decision.order:
             test, plan = self.tests[place - stored], self.request.plans[place - stored]
             before = len(test.trials)
-            if is_between_blocks and not test.has_recorded(before + 1):
+            epoch = test.skipped + before + 1
+            if is_between_blocks and not test.has_recorded(epoch):
                 self._performer.viewer.give_turn()
             is_between_blocks = self.rule.design is ComparisonDesign.SEQUENCE
             while len(test.trials) == before:
-                test.run(plan, before + 1, 1, setting)
+                test.run(plan, epoch, 1, setting)
             trials[place].append(test.trials[-1])
             if self.rule.design is ComparisonDesign.SEQUENCE:
                 block_ended(self)
@@ -209,6 +215,12 @@ class RunningComparison:
         return aggregate_trial(trial.blocks, self._book).values
 
     def _conclude(self, stop: StopDecision) -> None:
+        replication = self.rule.replication
+        if replication is not None and replication.only is not None:
+            for test in self.tests:
+                test.stopped(stop)
+                test.close()
+            return
         result = self.so_far(stop)
         if self.rule.exactly is not None:
             result = msgspec.structs.replace(result, null=self._null(result))

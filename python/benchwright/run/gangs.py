@@ -36,6 +36,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     empty: any."""
     seconds: float | None = None
     """Expected length [s]; None: unknown."""
+    keys: tuple[str, ...] = ()
+    """The tests and comparisons to run, where the prefixes are not theirs."""
+    replicate: int | None = None
+    """The only outermost replicate of these to run, on this gang alone: never on another one, which
+    may run another replicate."""
+    shown_by: str = ""
+    """A key that is recorded if the task is; empty: that follows from the prefixes."""
 
 
 class TaskEnd(msgspec.Struct, frozen=True):

@@ -14,7 +14,8 @@ import msgspec
 from benchwright import __version__
 from benchwright.core import SESSION_TOKEN
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.plan import LevelKind, Replicated, TestPlan
+from benchwright.core.plan import LevelKind, Replicated, ReplicateLevel, TestPlan
+from benchwright.core.text import plural
 from benchwright.core.untrusted import shell_text
 from benchwright.inputs.mistakes import SourceFile, read_regular
 from benchwright.study.contents import NULL_KIND
@@ -211,30 +212,53 @@ def rehearse(prepared: PreparedProgram) -> PreparedProgram:
     return prepared
 
 
-def refuse_restarts(prepared: PreparedProgram) -> None:
-    """Refuse boots as replicates where this machine cannot restart and continue the session, and
-    among tests that alternate: each has its own boots. Raises InputError."""
-    steps = prepared.program.steps
+def refuse_replicates(prepared: PreparedProgram) -> None:
+    """Refuse replicates that this machine or its pool cannot make: boots where nothing continues the
+    session, boots of tests that alternate (each test has its own), more hosts than gangs. Raises
+    InputError."""
     for item in prepared.planned or ():
-        if not isinstance(item, PlannedTest) or not _restarts(item.plan):
+        outermost = _outermost_level(item.plan) if isinstance(item, PlannedTest) else None
+        if not isinstance(item, PlannedTest) or outermost is None:
             continue
-        from benchwright.machine.restart import restart_problem
-
-        why, hint = restart_problem()
-        if not why and not boot_id():
-            why, hint = "the kernel has no boot_id: one boot is not known from another", ""
-        alternate = any(isinstance(one, Interleave) for one in walk(steps))
-        if not why and alternate and item.plan.arm is None:
-            why = "tests that alternate do not share a boot"
-            hint = "give one command, or compare them: bw compare --replicate boot=6"
+        code, why, hint = "", "", ""
+        if outermost.kind is LevelKind.BOOT:
+            code, (why, hint) = "no-restart", _restart_problem(prepared, item.plan)
+            why = why and f"no restarts between replicates: {why}"
+        elif outermost.kind is LevelKind.HOST:
+            code, (why, hint) = "replicate-host", _host_problem(prepared, outermost.count or 0)
         if why:
-            message = f"{item.plan.name}: no restarts between replicates: {why}"
-            raise InputError([_diagnostic_at(item, "no-restart", message, hint)])
+            message = f"{item.plan.name}: {why}"
+            raise InputError([_diagnostic_at(item, code, message, hint)])
 
 
-def _restarts(plan: TestPlan) -> bool:
+def _outermost_level(plan: TestPlan) -> ReplicateLevel | None:
     rule = plan.stopping
-    return isinstance(rule, Replicated) and rule.replication.levels[0].kind is LevelKind.BOOT
+    return rule.replication.levels[0] if isinstance(rule, Replicated) else None
+
+
+def _restart_problem(prepared: PreparedProgram, plan: TestPlan) -> tuple[str, str]:
+    from benchwright.machine.restart import restart_problem
+
+    why, hint = restart_problem()
+    if not why and not boot_id():
+        return "the kernel has no boot_id: one boot is not known from another", ""
+    alternate = any(isinstance(one, Interleave) for one in walk(prepared.program.steps))
+    if not why and alternate and plan.arm is None:
+        hint = "give one command, or compare them: bw compare --replicate boot=6"
+        return "tests that alternate do not share a boot", hint
+    return why, hint
+
+
+def _host_problem(prepared: PreparedProgram, hosts: int) -> tuple[str, str]:
+    from benchwright.run.gangs import gangs_of
+
+    gangs = gangs_of(prepared.info)
+    if gangs is None:
+        hint = f"add --pool slurm:partition=NAME,gangs={hosts} (docs/pool.md)"
+        return "replicates of host need a pool of hosts", hint
+    if len(gangs.names) < hosts:
+        return f"{plural(hosts, 'host')} of {plural(len(gangs.names), 'gang')}", f"gangs={hosts}"
+    return "", ""
 
 
 def rehearsed_again(prepared: PreparedProgram) -> PreparedProgram:

@@ -185,6 +185,9 @@ class Replicates:
                     if not os.path.isdir(place):
                         self._copy(base, Path(place))
                 self._build(level.command, path, place, plan)
+            case LevelKind.HOST if self.replication.only != path[-1]:
+                message = f"{self._name}: no gang recorded replicate {path[-1]} of host"
+                raise BenchError("replicate-host", message, "`bw resume` measures it again")
             case LevelKind.TIME:
                 assert level.spread_ns is not None
                 self._wait(level, path)

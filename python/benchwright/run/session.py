@@ -26,6 +26,7 @@ from benchwright.core.plan import (
     Pairs,
     Replicated,
     ReplicatePath,
+    Replication,
     RunMore,
     StopDecision,
     TestPlan,
@@ -178,14 +179,20 @@ class ProgramExperiment:
 
     applies_loads = False
 
-    def __init__(self, prepared: PreparedProgram, only: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        prepared: PreparedProgram,
+        only: Collection[str] | None = None,
+        replicate: int | None = None,
+    ) -> None:
         """`only`: the keys of the tests and comparisons to run, as a gang of a pool does; None:
-        all."""
+        all. `replicate`: their only outermost replicate to run; None: all."""
         if prepared.planned is None:
             prepared = rehearsed_again(prepared)
         self.prepared = prepared
         self.info = prepared.info
         self._only = only
+        self._replicate = replicate
         self.notify = prepared.program.notify if only is None else None
         self.servers = prepared.program.servers
         self.tables = prepared.program.tables
@@ -246,6 +253,7 @@ class ProgramExperiment:
             site.recovery.cut,
             len(tests),
             self._only,
+            self._replicate,
         )
         run_parts = None
         if site.gangs is not None:
@@ -297,9 +305,11 @@ class Session:
         cut: Sequence[CutTest] = (),
         planned: int = 1,
         only: Collection[str] | None = None,
+        replicate: int | None = None,
     ) -> None:
         """`planned`: the number of tests, without arms of comparisons, that a dry run has. `only`:
-        the keys of the tests and comparisons to run; the others get dry answers."""
+        the keys of the tests and comparisons to run; the others get dry answers. `replicate`: their
+        only outermost replicate to run."""
         self._program = program
         self._ledger = ledger
         self._performer = performer
@@ -319,6 +329,7 @@ class Session:
         """Places of all tests in the order of reports, from 1, by key."""
         self._planned = planned
         self._only = only
+        self._replicate = replicate
         self._dry = DryAnswers()
         self._left_out: set[str] = set()
         """Names of the tests that are not run."""
@@ -474,6 +485,8 @@ class Session:
         # A session of an earlier version goes on by the rule that it began with.
         noted = self._ledger.recorded(KeysOfTest(key).plan, TestPlan)
         rule = step.stopping if noted is None else noted.stopping
+        if isinstance(rule, Replicated):
+            rule = msgspec.structs.replace(rule, replication=self._part_of(rule.replication))
         test = RunningTest(key, step.name, rule, self._ledger, self._performer)
         test.draws = self._program.draws
         if isinstance(rule, Replicated):
@@ -492,7 +505,25 @@ class Session:
         at = [self._places.get(other.key, -1) for other in self.tests]
         self.tests.insert(bisect.bisect(at, step.place), test)
 
+    def _part_of(self, replication: Replication) -> Replication:
+        """Return the levels of replication as far as this session runs them."""
+        return msgspec.structs.replace(replication, only=self._replicate)
+
+    def _elsewhere(self, test: RunningTest) -> int:
+        """Return how many of a test's next epochs run elsewhere."""
+        if self._replicate in (None, 1) or not isinstance(test.rule, Replicated):
+            return 0
+        # Few sessions are a part of another one.
+        from benchwright.core.replication import trials_before
+
+        # Its plan, with the warm-up trials, comes with its first epochs.
+        plan = test.plan
+        before = 1 if plan is None else trials_before(test.rule.replication, plan.warmups)
+        return before - test.skipped
+
     def _next_epochs(self, test: RunningTest) -> int:
+        if left := self._elsewhere(test):
+            return left
         if (ended := test.recorded_end) is not None:
             # A later version may want more trials; what ended stays ended.
             test.stopped(ended)
@@ -510,6 +541,11 @@ class Session:
 
     def _run_epochs(self, plan: TestPlan, first: int, count: int) -> int:
         test = self._named[plan.name]
+        if self._replicate is not None:
+            test.plan = plan
+            if ran := min(self._elsewhere(test), count):
+                test.skipped += ran
+                return ran
         if test.key not in self._shown and not test.has_recorded(first):
             self._shown.add(test.key)
             rule = describe_test(plan)
@@ -563,6 +599,9 @@ class Session:
         # Most sessions compare nothing.
         from benchwright.run.comparison import start_comparison
 
+        if (replication := step.rule.replication) is not None:
+            rule = msgspec.structs.replace(step.rule, replication=self._part_of(replication))
+            step = msgspec.structs.replace(step, rule=rule)
         comparison = start_comparison(step, self._keys, self._ledger, self._performer)
         for arm in comparison.tests:
             arm.draws = self._program.draws
@@ -572,8 +611,7 @@ class Session:
         if live:
             self._listener.comparison_opened(step.names, describe_comparison(step.rule))
         comparison.run(self._report_block if live else lambda _: None)
-        if live:
-            assert comparison.result is not None
+        if live and comparison.result is not None:
             self._listener.comparison_closed(comparison.result)
             for arm in comparison.tests:
                 self._export_test(arm.key)
@@ -649,6 +687,8 @@ class Session:
 
 def _is_recorded(part: Task, ledger: Ledger) -> bool:
     """Return whether a part has ended: its comparison has a result, or all its tests were stopped."""
+    if part.shown_by:
+        return ledger.knows(part.shown_by)
     keys = [prefix.removesuffix("/") for prefix in part.prefixes]
     if keys[0].endswith("/compare"):
         return ledger.knows(comparison_result_key(keys[0]))

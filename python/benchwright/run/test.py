@@ -84,6 +84,8 @@ class RunningTest:
         self.name = name
         self.rule = rule
         self.plan: TestPlan | None = None
+        self.skipped = 0
+        """Epochs before its own, which run elsewhere (`Replication.only`)."""
         self.trials: list[Trial] = []
         self.cut: Trial | None = None
         """The trial that ended the session under fail-fast: void, and in no figure."""

@@ -82,11 +82,16 @@ class CommandOptionReader(OptionReader[R]):
             if any(level.kind is other.kind for other in levels):
                 self.wrong("--replicate", word, f"level {level.kind} is given twice")
                 continue
-            if level.kind is LevelKind.BOOT and levels:
-                hint = "give --replicate boot=N before the others"
-                self.wrong("--replicate", word, "boot is the outermost level", hint)
+            if level.kind in values.OUTERMOST and levels:
+                hint = f"give --replicate {level.kind}=N before the others"
+                if levels[0].kind in values.OUTERMOST:
+                    hint = f"leave out {level.kind} or {levels[0].kind}"
+                self.wrong("--replicate", word, f"{level.kind} is the outermost level", hint)
+            if level.kind is LevelKind.HOST and level.count is None:
+                hint = "write host=N, at most the number of gangs of the pool"
+                self.wrong("--replicate", word, "host has no number of hosts", hint)
             if level.kind is LevelKind.TIME:
-                self._check_time(word, level, spread, is_first=not levels)
+                self._check_time(word, level, spread)
                 level = msgspec.structs.replace(level, spread_ns=span)
             levels.append(level)
         if spread is not None and all(level.kind is not LevelKind.TIME for level in levels):
@@ -94,16 +99,11 @@ class CommandOptionReader(OptionReader[R]):
             self.wrong("--spread", spread, "no level is visited over time", hint)
         return levels
 
-    def _check_time(
-        self, word: str, level: ReplicateLevel, spread: str | None, *, is_first: bool
-    ) -> None:
+    def _check_time(self, word: str, level: ReplicateLevel, spread: str | None) -> None:
         if level.count is None:
             self.wrong("--replicate", word, "time has no number of visits", "write time=6")
         if spread is None:
             self.wrong("--replicate", word, "time has no span", "add --spread 8h")
-        if not is_first:
-            hint = "give --replicate time=N before the others"
-            self.wrong("--replicate", word, "time is the outermost level", hint)
 
     def phase(self, option: str, text: str, mode: CommandMode, command: Template) -> Step:
         """Return the step of `--setup` or `--cleanup`, whose text is `command`."""
@@ -301,7 +301,7 @@ Names = Annotated[
     ),
 ]
 REPLICATE = Option(
-    "draw a level again N times, nested in the order given: env, directory, build, process, boot, time; "
+    "draw a level again N times, nested in the order given: env, directory, build, process, boot, host, time; "
     "aslr=off: no random addresses",
     "LEVEL[=N][:COMMAND]",
     values.replicate_level,

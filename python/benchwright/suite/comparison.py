@@ -410,6 +410,9 @@ class ComparisonRuleOptions(CommandOptionReader[ComparisonRequest]):
             if request.is_null:
                 hint = f"write --replicate {levels[0].kind}=10"
                 self.wrong("--replicate", word, "a null comparison has given numbers", hint)
+            if levels[0].kind is LevelKind.HOST:
+                message = "hosts run side by side, so all numbers are given before"
+                self.wrong("--replicate", word, message, "give each level a number")
             return Replication(tuple(levels), seed)
         replicates = math.prod(level.count or 1 for level in levels)
         most = self.value("max_blocks")

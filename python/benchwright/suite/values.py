@@ -559,7 +559,9 @@ def no_value(error: EvaluationError, where: Where) -> InputError:
 
 NO_RANDOM_ADDRESSES = "aslr=off"
 """In place of a level: programs start without random addresses."""
-_LEVELS = ("env", "directory", "build", "process", "boot", "time")
+_LEVELS = ("env", "directory", "build", "process", "boot", "host", "time")
+OUTERMOST = (LevelKind.BOOT, LevelKind.HOST, LevelKind.TIME)
+"""Levels that no other level is outside of."""
 _LEVEL = re.compile(r"([^=:\s]+)(?:=([^:]*))?(?::(.*))?", re.DOTALL)
 LEVEL_HINT = "write --replicate env=10, or --replicate 'build=5:make SEED={seed}'"
 MAX_REPLICATES = 10_000
@@ -615,6 +617,9 @@ def replicated(
     if not isinstance(rule, UntilPrecise):
         hint = "give a number of trials, or a precision"
         return rule, ("a predicate or a program does not decide about replicates", hint)
+    if levels and levels[0].kind is LevelKind.HOST:
+        hint = "give --runs and a number for each level, without --precision"
+        return rule, ("hosts run side by side, so all numbers are given before", hint)
     if rule.share is not None or rule.rare is not None or rule.mode != "plan":
         hint = "leave out --of, --rare and --mode"
         return rule, ("replicates are for means, by plan", hint)

@@ -38,8 +38,17 @@ class NextBlock(msgspec.Struct, frozen=True):
 
 def decide_comparison(rule: ComparisonRule, history: ComparisonHistory) -> NextBlock | StopDecision:
     """Return what to do next, given the outcomes so far; depends on nothing else."""
-    order = block_order(rule, history.run)
     replicate = None if rule.replication is None else _next_replicate(rule, history)
+    if rule.replication is not None and rule.replication.only is not None:
+        # The whole comparison is judged where all its replicates are.
+        from benchwright.core.replication import trials_before
+
+        if isinstance(replicate, StopDecision):
+            return replicate
+        assert replicate is not None
+        before = trials_before(rule.replication, rule.warmup)
+        return NextBlock(block_order(rule, before + history.run), replicate.path)
+    order = block_order(rule, history.run)
     stop = _decided_stop(rule, history, replicate)
     if stop is not None:
         return stop

@@ -42,6 +42,7 @@ from benchwright.features.pool.stored import (
     Damaged,
     PoolTally,
     adopt,
+    append_files,
     move_files,
     pool_record,
     status_text,
@@ -278,6 +279,8 @@ class GangController:
         for attempt in record.attempts.values():
             self._numbers[attempt.place] = attempt.number
             self._tally.add(attempt)
+            if attempt.is_recorded:
+                self._plan.add_recorded(attempt)
             if not attempt.ended_ns:
                 unfinished[attempt.lease] = attempt
         found = {lease.name: lease for lease in self._engine.existing()}
@@ -526,11 +529,17 @@ class GangController:
             if verdict.void is None:
                 ended = msgspec.structs.replace(attempt, ended_ns=time.time_ns())
                 task, _ = self._orders[attempt.place]
+                path, session = self._ledger.study.path, self._ledger.session
+                if task.replicate is not None:
+                    # Its files first: the records say where they are.
+                    logs = append_files(study, path, session)
+                    adopt(self._ledger, ended, task.prefixes, study, logs)
+                    self._recorded(agent, ended)
+                    return
                 adopt(self._ledger, ended, task.prefixes, study)
                 if session_kind(self._info.kind) is None:
                     # Names of tests are unique in a session; other parts number their files from 1.
                     with contextlib.suppress(OSError):
-                        path, session = self._ledger.study.path, self._ledger.session
                         move_files(study, path, session)
                 self._recorded(agent, ended)
                 return
@@ -650,6 +659,7 @@ class GangController:
             lease=lease.name,
             hosts=lease.hosts,
             prefixes=task.prefixes,
+            replicate=task.replicate,
             began_ns=time.time_ns(),
         )
         self._ledger.note(attempt_key(attempt.id, "begun"), attempt)
@@ -660,6 +670,8 @@ class GangController:
             attempt=attempt,
             info=_info_of_task(self._info),
             prefixes=task.prefixes,
+            keys=task.keys,
+            replicate=task.replicate,
             testroot=str(self._ledger.study.path / "testroot"),
             wanted=wanted,
             left_s=left_s if left_s < math.inf else None,

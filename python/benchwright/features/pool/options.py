@@ -82,11 +82,16 @@ def suite_on_pool(begun: BegunSession, arguments: Namespace) -> SessionInfo:
     settings = _pool_of(begun, arguments, has_load=False)
     if settings is None:
         return begun.info
-    if begun.suite is None:
-        message = "--pool is for suites: the trials of commands alternate on one machine"
-        raise argument_error("--pool", arguments.pool, message, "bw run SUITE")
     from benchwright.features.pool.toml import parts_of
     from benchwright.features.pool.types import PoolKind
+
+    prepared = begun.program
+    assert prepared is not None, "commands and suites are programs"
+    parts = parts_of(prepared.program, prepared.defines, prepared.environment)
+    if begun.suite is None and any(part.replicate is None for part in parts):
+        message = "--pool is for suites: the trials of commands alternate on one machine"
+        hint = "bw run SUITE, or --replicate host=N"
+        raise argument_error("--pool", arguments.pool, message, hint)
     from benchwright.suite.toml_sections import suite_tables
 
     for key, table in suite_tables().items():
@@ -95,9 +100,6 @@ def suite_on_pool(begun: BegunSession, arguments: Namespace) -> SessionInfo:
             message = f"{begun.suite} has {key}, and gangs on one machine cannot each change it"
             hint = f"bw {key} ... -- bw run {begun.suite} --pool ..., without {key} in the suite"
             raise argument_error("--pool", arguments.pool or "", message, hint)
-    prepared = begun.program
-    assert prepared is not None, "a suite is a program"
-    parts_of(prepared.program, prepared.defines, prepared.environment)
     return _with_pool(begun.info, settings)
 
 

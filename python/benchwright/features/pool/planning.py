@@ -4,7 +4,7 @@
 clock: the caller passes the time. The order of the tasks is random, from the seed, and a free gang
 takes the first one that it can run, so the tasks are randomised over the gangs; a task that is a
 certain gang's turn waits for it. A task with a void attempt runs on another gang if there is one,
-up to `retries` times; a host of two void attempts that blame it is excluded. Decision: a state
+up to `retries` times, but a replicate of `host` stays with its gang; a host of two void attempts that blame it is excluded. Decision: a state
 machine, because the choice among 10,000 waiting tasks must not look at all of them. Rejected: a
 pure function of all tasks and attempts, which takes a hundred times as long for 64 gangs.
 """
@@ -94,6 +94,8 @@ class PoolPlan:
         """Since when each lease that waits does so, by gang: CLOCK_REALTIME [ns]."""
         self._late: set[str] = set()
         """Gangs whose tasks do not wait for them any longer."""
+        self._measured: dict[str, str] = {}
+        """The gang of each host that measured a replicate of `host`: no other gang gets that host."""
         self._voids: Counter[str] = Counter()
         """Void attempts that blame a host, by host."""
 
@@ -104,16 +106,24 @@ class PoolPlan:
         added = list(tasks)
         for at in self._random.permutation(len(added)):
             task = added[at]
-            turn = task.gang if task.gang not in self._refused else ""
+            is_kept = task.replicate is not None or task.gang not in self._refused
+            turn = task.gang if is_kept else ""
             (self._own[turn] if turn else self._waiting).append(task)
 
     def add_running(self, task: Task, gang: str) -> None:
         """Add a task that an earlier controller gave to a gang, which still runs it."""
         self._assigned(task, gang)
 
+    def add_recorded(self, attempt: Attempt) -> None:
+        """Note which hosts measured a replicate, also under an earlier controller."""
+        if attempt.replicate is not None:
+            self._measured.update(dict.fromkeys(attempt.hosts, attempt.gang))
+
     def drop(self, place: str) -> None:
         """Forget a waiting task."""
         self._waiting = deque(task for task in self._waiting if task.place != place)
+        for gang, own in self._own.items():
+            self._own[gang] = deque(task for task in own if task.place != place)
 
     def lease_changed(self, lease: Lease) -> None:
         """Note the state of a gang's last lease. The end of the attempt that ran in it is reported
@@ -136,8 +146,9 @@ class PoolPlan:
         self._hand_over(gang)
 
     def _hand_over(self, gang: str) -> None:
-        self._waiting.extend(self._own[gang])
-        self._own[gang].clear()
+        own = self._own[gang]
+        self._waiting.extend(task for task in own if task.replicate is None)
+        self._own[gang] = deque(task for task in own if task.replicate is not None)
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """Note the end of an attempt: recorded or void."""
@@ -145,6 +156,7 @@ class PoolPlan:
         self._busy.pop(attempt.gang, None)
         if attempt.void is None:
             self._failures[attempt.gang] = 0
+            self.add_recorded(attempt)
             length_ns = attempt.ended_ns - attempt.began_ns
             self._longest_ns = max(self._longest_ns, length_ns)
             return
@@ -152,6 +164,9 @@ class PoolPlan:
             self._voids[attempt.counts_against] += 1
         self._attempts[task.place] += 1
         self._last[task.place] = attempt
+        if task.replicate is not None:
+            self._own[task.gang].appendleft(task)
+            return
         self._avoided.setdefault(task.place, set()).add(attempt.gang)
         self._waiting.appendleft(task)
 
@@ -166,10 +181,13 @@ class PoolPlan:
         """Return what to do now; the plan counts it as done. `now_ns`: CLOCK_REALTIME [ns]."""
         actions = self._given_up()
         self._note_absent(now_ns)
-        excluded = set(self.excluded)
         wanted = len(self._waiting)
         for gang in self._gangs:
             lease = self._leases.get(gang)
+            excluded = {
+                *self.excluded,
+                *(h for h, other in self._measured.items() if other != gang),
+            }
             if gang in self._busy or gang in self._refused:
                 continue
             own = len(self._own[gang])
@@ -214,11 +232,14 @@ class PoolPlan:
         is_lost = len(self._refused) == len(self._gangs)
         found: list[Action] = []
         # Tasks with void attempts are at the front.
-        while self._waiting and (
-            is_lost or self._attempts[self._waiting[0].place] > self._settings.retries
-        ):
-            task = self._waiting.popleft()
-            found.append(GiveUp(task, self._last.get(task.place)))
+        for queue in (self._waiting, *self._own.values()):
+            while queue and (
+                is_lost
+                or self._attempts[queue[0].place] > self._settings.retries
+                or (queue[0].replicate is not None and queue[0].gang in self._refused)
+            ):
+                task = queue.popleft()
+                found.append(GiveUp(task, self._last.get(task.place)))
         return found
 
     def _take(self, lease: Lease, now_ns: int) -> Task | None:

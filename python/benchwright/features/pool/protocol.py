@@ -25,6 +25,10 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Of the session of this attempt, with a token of its own."""
     prefixes: tuple[str, ...]
     """The journal keys of the part to run."""
+    keys: tuple[str, ...] = ()
+    """Of its tests and comparisons, where the prefixes are not theirs."""
+    replicate: int | None = None
+    """Their only outermost replicate to run; None: all."""
     testroot: str = ""
     """TESTROOT of the session, if the user did not set it: a gang uses a directory of its own
     instead."""

@@ -18,12 +18,14 @@ import hashlib
 import io
 import shutil
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from benchwright.core.errors import StudyError
+from benchwright.core.observation import Trial
+from benchwright.core.plan import TestPlan
 from benchwright.core.results import Finding
 from benchwright.core.text import duration_text, plural
 from benchwright.features.pool.agent import STUDY
@@ -48,6 +50,8 @@ from benchwright.study.catalogue import MeasuredPart
 from benchwright.study.contents import FINDING_KIND, first_machine, recorded_findings
 from benchwright.study.database import reporting_damage
 from benchwright.study.journal import NewEntry, SessionInfo, Study
+from benchwright.study.keys import KeysOfTest, is_epoch, owning_test
+from benchwright.study.logs import STREAMS, file_name, log_file, stored_range
 
 _COPIED = ("begin", "outcome", "void")
 _SESSION = 1
@@ -88,9 +92,49 @@ def move_files(study: Path, to: Path, session: int) -> None:
             shutil.move(item, place / item.name)
 
 
-def adopt(ledger: Ledger, attempt: Attempt, prefixes: tuple[str, ...], study: Path) -> None:
+class LogsBefore(msgspec.Struct, frozen=True):
+    """The logs that a session had of tests before those of another host came behind them."""
+
+    sizes: Mapping[tuple[str, str], int]
+    """By the directory of the test and the name of the file [bytes]."""
+
+    def moved(self, trial: Trial, test: str) -> Trial:
+        """Return a trial with the ranges of its output in the longer files. `test`: its name."""
+        processes = []
+        for one in trial.processes:
+            out, err = (
+                (at + self.sizes.get((file_name(test), log_file(one, stream)), 0), length)
+                for stream in STREAMS
+                for at, length in [stored_range(one, stream)]
+            )
+            processes.append(msgspec.structs.replace(one, out=out, err=err))
+        return msgspec.structs.replace(trial, processes=tuple(processes))
+
+
+def append_files(study: Path, to: Path, session: int) -> LogsBefore:
+    """Append the logs of a task's tests to those that the session has of the same tests from other
+    hosts, and move the rest. Raises OSError."""
+    sizes = {}
+    for log in sorted((study / "logs" / f"s{_SESSION}").glob("*/*")):
+        whole = to / "logs" / f"s{session}" / log.parent.name / log.name
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("rb") as source, whole.open("ab") as target:
+            sizes[log.parent.name, log.name] = target.tell()
+            shutil.copyfileobj(source, target)
+    shutil.rmtree(study / "logs", ignore_errors=True)
+    move_files(study, to, session)
+    return LogsBefore(sizes)
+
+
+def adopt(
+    ledger: Ledger,
+    attempt: Attempt,
+    prefixes: tuple[str, ...],
+    study: Path,
+    logs: LogsBefore | None = None,
+) -> None:
     """Record the entries of an attempt, its machine, its findings and its end, in one durable
-    write.
+    write. `logs`: where the attempt is one host of several of the same tests.
 
     Raises Damaged, and StudyError if the session's own journal cannot be written.
     """
@@ -107,12 +151,33 @@ def adopt(ledger: Ledger, attempt: Attempt, prefixes: tuple[str, ...], study: Pa
             findings: tuple[Finding, ...] = recorded_findings(opened, _SESSION)
     except StudyError as error:
         raise Damaged(f"the collected study: {error.message}") from None
+    if logs is not None:
+        entries = _of_one_host(ledger, entries, logs)
     entries += [NewEntry(FINDING_KIND, finding.code, finding) for finding in findings]
     if machine is not None:
         key = attempt_key(attempt.id, "environment")
         entries.append(NewEntry("outcome", key, machine))
     entries.append(NewEntry("outcome", attempt_key(attempt.id, "ended"), attempt))
     ledger.adopt(entries)
+
+
+def _of_one_host(ledger: Ledger, entries: list[NewEntry], logs: LogsBefore) -> list[NewEntry]:
+    """Return entries without plans that came from another host, and with the ranges of output in the
+    session's logs."""
+    names: dict[str | None, str] = {}
+    found = []
+    for entry in entries:
+        test, payload = owning_test(entry.key), entry.payload
+        assert isinstance(payload, msgspec.Raw), "they are copies"
+        if test is not None and entry.key == KeysOfTest(test).plan:
+            names[test] = msgspec.json.decode(payload, type=TestPlan).name
+            if ledger.knows(entry.key):
+                continue
+        elif entry.kind == "outcome" and is_epoch(entry.key):
+            trial = logs.moved(msgspec.json.decode(payload, type=Trial), names[test])
+            entry = msgspec.structs.replace(entry, payload=trial)
+        found.append(entry)
+    return found
 
 
 class PoolTally:

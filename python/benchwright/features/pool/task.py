@@ -67,8 +67,8 @@ def experiment_of(order: TaskOrder) -> Experiment[Any]:
         from benchwright.run.preparation import prepare_again
         from benchwright.run.session import ProgramExperiment
 
-        only = [prefix.removesuffix("/") for prefix in order.prefixes]
-        return ProgramExperiment(prepare_again(order.info), only)
+        only = order.keys or [prefix.removesuffix("/") for prefix in order.prefixes]
+        return ProgramExperiment(prepare_again(order.info), only, order.replicate)
     number = int(order.attempt.place)
     return kind.part(order.info, number, order.wanted, order.left_s, order.clients)
 

@@ -4,7 +4,8 @@ of a program do not depend on each other, so that gangs can run them side by sid
 One declaration for both: `POOL` has the keys, each with the parser of its text. The option is
 `ENGINE:KEY=VALUE,...`; the table has the engine as a key too.
 
-A part is a test, all interleaved tests together, or a comparison with its arms. Its keys follow
+A part is a test, all interleaved tests together, or a comparison with its arms; with replicates of
+`host` each of these is a task of its own, on a gang of its own. Its keys follow
 from a walk through the program with dry answers, so a program whose later steps depend on what
 happens in earlier ones has no parts. Such a program is refused. Under FASTFAIL a failure ends the
 session once its part has failed on several gangs.
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchwright.core.errors import Diagnostic, InputError
-from benchwright.core.plan import TestPlan
+from benchwright.core.plan import LevelKind, Replicated, Replication, TestPlan
 from benchwright.core.quantity import parse_duration_ns
+from benchwright.core.replication import trials_before
 from benchwright.features.pool.types import PoolKind, PoolSettings
 from benchwright.inputs.form import Form, needed, optional, read_form
 from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.run.gangs import Task
-from benchwright.study.keys import EffectKeys
+from benchwright.study.keys import EffectKeys, KeysOfTest
 from benchwright.suite import effects as effect
 from benchwright.suite import program as step
 from benchwright.suite.check import walk
@@ -79,14 +81,42 @@ def parts_of(
             names = ", ".join(part.names)
             message = f"what {names} runs depends on the number of trials of an earlier test"
             raise InputError([diagnostic(part.where, _CODE, message)])
-    return tuple(
-        Task(
-            place=str(number),
-            name=f"{_kind(part)} {', '.join(part.names)}",
-            prefixes=tuple(f"{key}/" for key in part.keys),
-        )
-        for number, part in enumerate(parts, 1)
-    )
+    tasks: list[Task] = []
+    for part in parts:
+        name = f"{_kind(part)} {', '.join(part.names)}"
+        plans = _over_hosts(part)
+        if not plans:
+            prefixes = tuple(f"{key}/" for key in part.keys)
+            tasks.append(Task(place=str(len(tasks) + 1), name=name, prefixes=prefixes))
+            continue
+        tests = [KeysOfTest(key) for key in part.keys[-len(plans) :]]
+        replication = _replication_of(plans[0])
+        assert replication is not None
+        for host in range(1, (replication.levels[0].count or 0) + 1):
+            own = msgspec.structs.replace(replication, only=host)
+            tasks.append(
+                Task(
+                    place=str(len(tasks) + 1),
+                    name=f"{name} on host {host}",
+                    prefixes=tuple(one for test in tests for one in (test.plan, test.epochs)),
+                    gang=f"g{host}",
+                    keys=tuple(part.keys),
+                    replicate=host,
+                    shown_by=tests[0].epoch(trials_before(own, plans[0].warmups) + 1),
+                )
+            )
+    return tuple(tasks)
+
+
+def _over_hosts(part: _Part) -> list[TestPlan]:
+    """Return the plans of a part's tests if their replicates are hosts; else none."""
+    plans = [plan for one in part.plans for plan in (one if isinstance(one, tuple) else (one,))]
+    levels = [found.levels[0].kind for found in map(_replication_of, plans) if found is not None]
+    return plans if LevelKind.HOST in levels else []
+
+
+def _replication_of(plan: TestPlan) -> Replication | None:
+    return plan.stopping.replication if isinstance(plan.stopping, Replicated) else None
 
 
 def _kind(part: _Part) -> str:

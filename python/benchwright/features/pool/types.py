@@ -144,6 +144,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...]
     prefixes: tuple[str, ...] = ()
     """Of the task; empty in studies of earlier versions."""
+    replicate: int | None = None
+    """Of the task: the number of its host among replicates."""
     began_ns: int
     """CLOCK_REALTIME [ns], of the controller, as `ended_ns`."""
     ended_ns: int = 0
