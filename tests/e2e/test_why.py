@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,32 @@ def test_a_program_that_runs_is_explained_and_left_alone(tmp_path: Path) -> None
     wrong = bw(tmp_path, "why", "study", "--for", "3s")
     assert wrong.returncode == 2
     assert "--target-pid" in wrong.stderr
+
+
+def test_a_trial_that_has_not_ended_is_explained(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    words = bw_words("run", "--study", "s", "--runs", "1", "--", "cat", "go")
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL) as session:
+        # A writer that says nothing: cat opens the pipe, and waits in its read.
+        with (tmp_path / "go").open("w"):
+            end = time.monotonic() + 60
+            running = None
+            while running is None and time.monotonic() < end:
+                time.sleep(0.2)
+                done = bw(tmp_path, "why", "s", "--json")
+                if done.returncode == 0:
+                    running = json.loads(done.stdout)["running"]
+            follows = subprocess.Popen(
+                bw_words("why", "s", "--follow"), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+            )
+            assert follows.stdout is not None
+            line = follows.stdout.readline()
+        assert session.wait(60) == 0
+        follows.communicate(timeout=60)
+    assert running is not None
+    assert running["name"] == "cat, trial 1 so far"
+    assert running["first"] == "waits-for-pipe"
+    assert "cat, trial 1 so far: waited" in line
+    assert follows.returncode == 0
+    (result,) = why(tmp_path, "s")
+    assert result["name"] == "cat"

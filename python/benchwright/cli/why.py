@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +25,7 @@ from benchwright.inputs.template import named
 from benchwright.suite.common_options import Json, OkStatus, RuleFiles
 
 if TYPE_CHECKING:
+    from benchwright.findings.explanation import Explanation
     from benchwright.results.explained import ExplainedResult, WhyRequest
     from benchwright.run.running_server import ServerWatch
 
@@ -96,6 +100,9 @@ class WhyOptions(ServerOptions, frozen=True):
     ok_status: OkStatus = None
     json: Json = False
 
+    follow: Annotated[
+        bool, Option("while a session runs, print what limits its trial so far, again and again")
+    ] = False
     watch_for: Annotated[
         Text,
         Option(
@@ -163,6 +170,8 @@ def why_request(asked: WhyOptions) -> WhyRequest:
             reader.wrong("STUDY", path, "a study and a running server are explained one at a time")
         for name in asked.tests:
             reader.wrong("--test", name, "a running server has no tests")
+        if asked.follow:
+            reader.wrong("--follow", "", "it follows a session, and a server has none")
     else:
         for flag, given in (
             ("--for", asked.watch_for),
@@ -172,6 +181,8 @@ def why_request(asked: WhyOptions) -> WhyRequest:
             if given:
                 message = "it is about a running server, and none is named"
                 reader.wrong(flag, str(given), message, "name one: --target-pid, --target-port")
+    if asked.follow and asked.json:
+        reader.wrong("--json", "", "--follow prints lines, and no document")
     rules, wrong = rules_and_mistakes(asked.rules)
     if wrong := [*reader.found, *wrong]:
         raise InputError(wrong)
@@ -197,20 +208,65 @@ def run(arguments: argparse.Namespace) -> int:
 
     asked = request_from(WhyOptions, arguments)
     request = why_request(asked)
+    running: Explanation | None = None
     if _watches_server(asked):
         results, noun = _of_servers(asked, arguments, request), "server"
     else:
+        if asked.follow:
+            return _follow(request)
+        running = _running(request, asked)
         results = results_of(request)
         noun = "test" if results.session is None else "load"
     write_answer(
         json=asked.json,
         document=lambda: why_document(
-            results.results, results.study, results.session, results.findings
+            results.results, results.study, results.session, results.findings, running
         ),
         text=lambda: render_why(
-            results.results, report_width(), about=results.findings, whole=asked.whole, noun=noun
+            results.results,
+            report_width(),
+            about=results.findings,
+            whole=asked.whole,
+            noun=noun,
+            running=running,
         ),
     )
+    return 0
+
+
+def _running(request: WhyRequest, asked: WhyOptions) -> Explanation | None:
+    """Return the explanation of the trial that a session of the study runs now, if one does."""
+    from benchwright.results.underway import batch_underway, explain_underway
+
+    batch = batch_underway(Path(request.path))
+    if batch is None or (asked.tests and batch.test not in asked.tests):
+        return None
+    os.nice(19)
+    return explain_underway(batch, request.claims.capacities)
+
+
+_LOOK_S = 0.5
+"""How often it is looked for news: the sampler writes once a second."""
+
+
+def _follow(request: WhyRequest) -> int:
+    """Print a line about what runs whenever there is news, until the session ends."""
+    from benchwright.results.underway import UnderwayFollower
+    from benchwright.study.directory import writer_of
+    from benchwright.views.why import running_line
+
+    study = Path(request.path)
+    if writer_of(study) is None:
+        raise argument_error("--follow", request.path, "no session of this study runs")
+    os.nice(19)
+    follower, printed = UnderwayFollower(study, request.claims.capacities), None
+    with contextlib.suppress(KeyboardInterrupt):
+        while writer_of(study) is not None:
+            found = follower.look()
+            if found is not None and found is not printed:
+                print(running_line(found), flush=True)
+                printed = found
+            time.sleep(_LOOK_S)
     return 0
 
 

@@ -33,9 +33,11 @@ from typing import Any, cast
 from urllib.parse import parse_qs
 
 from benchwright.page.html import LiveSettings, render_page
-from benchwright.page.stream import JournalFollower, LivePage, Reading
+from benchwright.page.stream import JournalFollower, LivePage, LiveState, Reading
+from benchwright.results.underway import UnderwayFollower
 from benchwright.run.viewer import DONE, END, SESSION, SOCKET, TURN, URL, WANT, listen_for_sessions
 from benchwright.study.directory import JOURNAL, writer_of
+from benchwright.views.why import running_line
 
 SHORTEST_S = 1.0
 """At least this much lies between two events, and a trial that is shorter is not disturbed."""
@@ -90,6 +92,7 @@ class LiveServer:
         self._until_end = until_end
         self._token = secrets.token_urlsafe(24)
         self._follower, self._page = JournalFollower(study), LivePage()
+        self._underway = UnderwayFollower(study)
         self._reading: Reading | None = None
         self._seen: tuple[object, ...] = ()
         self._changed = threading.Condition()
@@ -274,14 +277,23 @@ class LiveServer:
         """Read the journal and render it if it may have changed; return whether the page did."""
         seen = (self._journal_state(), self._is_over, writer_of(self._study) is not None)
         if seen == self._seen and self._reading is not None:
-            return False
+            return self._page.state_changed(self._state_now(self._reading.state))
         self._reading = self._follower.read(is_over=self._is_over)
         self._seen = seen
         state = self._reading.state
         if self._reading.document is None and state.state == "unreadable":
             # The last readable state stays on the page.
             return self._page.state_changed(state)
-        return self._page.show(self._reading.seq, self._reading.sections, state)
+        return self._page.show(self._reading.seq, self._reading.sections, self._state_now(state))
+
+    def _state_now(self, state: LiveState) -> LiveState:
+        """Return a state with what limits a trial that has run for some time, up to now."""
+        if state.state != "running" or self._quiet_s() < UNANSWERED_S:
+            return state
+        running = self._underway.look()
+        if running is None:
+            return state
+        return LiveState(state.state, f"{state.text}; {running_line(running)}")
 
     def _send(self, *, changed: bool) -> bool:
         """Hand each client what it lacks; return whether one was a page."""

@@ -135,12 +135,18 @@ class WhyDocument(msgspec.Struct, frozen=True, tag_field="schema", tag="benchwri
     """The causes of all results together, the most severe first."""
     findings: tuple[FindingEntry, ...]
     """About the session or the file, and no single result."""
+    running: ExplanationEntry | None = None
+    """The trial that a session of the study runs now, from its begin until now; null: none."""
 
 
 def why_document(
-    results: Iterable[Explanation], study: str, session: int | None, about: Sequence[Finding] = ()
+    results: Iterable[Explanation],
+    study: str,
+    session: int | None,
+    about: Sequence[Finding] = (),
+    running: Explanation | None = None,
 ) -> WhyDocument:
-    """Return the document of all results."""
+    """Return the document of all results, and of a trial that still runs."""
     explained = tuple(results)
     groups = groups_of(explained, lambda explanation: explanation.causes)
     return WhyDocument(
@@ -149,6 +155,7 @@ def why_document(
         tuple(map(_explanation_entry, explained)),
         groups,
         entries(FindingEntry, about),
+        None if running is None else _explanation_entry(running),
     )
 
 

@@ -65,14 +65,22 @@ def render_why(
     about: Sequence[Finding] = (),
     whole: bool = False,
     noun: str = "test",
+    running: Explanation | None = None,
 ) -> str:
     """Return results as text, with lines of at most `width` characters.
 
     `about`: findings about the session or the file, and no single result.
     `whole`: print the complete USE table of every result, and why figures are absent; `noun`:
-    what a result is, a `test` or a `load` of a search. Unprintable characters are escaped.
+    what a result is, a `test` or a `load` of a search; `running`: a trial that has not ended,
+    which comes first. Unprintable characters are escaped.
     """
     room = max(width, _NARROWEST)
+    if running is not None:
+        now = render_why([running], width, whole=whole, noun=noun)
+        done = [one for one in explanations if one.trials]
+        return now + (
+            "\n" + render_why(done, width, about=about, whole=whole, noun=noun) if done else ""
+        )
     if not explanations:
         return f"no {noun} was completed, so there is no result to explain\n"
     results = named_results(explanations)
@@ -119,6 +127,17 @@ def _answers(
     for names, text in unlimited_groups(results):
         whom = concerned_text(names, len(results), noun)
         yield from wrapped(f"{whom}: {_short_path(text)}", width)
+
+
+def running_line(running: Explanation) -> str:
+    """Return `12.3 s: sort, trial 2 so far: one thread ... [single-threaded-cpu-bound]`."""
+    if running.causes:
+        causes = [f"{_short_path(cause.evidence)} [{cause.code}]" for cause in running.causes]
+        text = "; ".join(causes)
+    else:
+        text = _short_path(running.sentence)
+    lasted = "" if running.window is None else f"{duration_text(running.window.seconds)}: "
+    return visible(f"{lasted}{running.name}: {text}")
 
 
 def cause_text(group: FindingGroup, total: int, noun: str) -> str:
