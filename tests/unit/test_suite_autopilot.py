@@ -478,6 +478,38 @@ def test_includes_are_textual_and_searched_in_order() -> None:
     assert said(text, files=files) == ["b/x", "b/y", "b/x", "b/y"]
 
 
+def test_settings_of_a_host_and_a_system_are_found() -> None:
+    texts = {
+        "s/s.ap": "INCLUDE common.inc\nECHO %SIZE%\n",
+        "s/common.inc": "VAR SIZE=1G\nOPTINCLUDE {system}.inc\nOPTINCLUDE {host}.inc\n",
+        "s/debian.inc": "VAR SIZE=2G\n",
+        "s/filer.inc": "VAR SIZE=8G\n",
+    }
+
+    def read(path: str) -> str:
+        if path not in texts:
+            raise FileNotFoundError(path)
+        return texts[path]
+
+    def size(program: Program) -> list[str]:
+        return [
+            one.text
+            for one in execute(program, defines={}, environment={})
+            if isinstance(one, effect.Say)
+        ]
+
+    for machine, found in (
+        ({}, "1G"),
+        ({"system": "debian"}, "2G"),
+        ({"system": "debian", "host": "filer"}, "8G"),
+        ({"system": "fedora", "host": "other"}, "1G"),
+    ):
+        program = load("s/s.ap", read, machine=machine)
+        assert size(program) == [found]
+        # What is stored is the same on any machine.
+        assert compile_sources("s/s.ap", program.sources) == program
+
+
 def test_a_block_may_span_files() -> None:
     files = {"open.inc": "FOREACH X 1 2", "close.inc": "DONE"}
     assert said("INCLUDE open.inc\nECHO %X%\nINCLUDE close.inc", files=files) == ["1", "2"]

@@ -129,11 +129,19 @@ def prepare_suite(
     path: str, defines: Sequence[str], study: str, arguments: Sequence[str]
 ) -> PreparedProgram:
     """Return a suite file as a checked program. Raises InputError with all its mistakes."""
+    from benchwright.machine.names import names_of_machine
     from benchwright.suite.compile import load
 
     values = parse_defines(defines)
     base = _base_environment(study)
-    program = load(path, _read_suite, defines=values, environment=base, library=base.get(APLIB))
+    program = load(
+        path,
+        _read_suite,
+        defines=values,
+        environment=base,
+        library=base.get(APLIB),
+        machine=names_of_machine(),
+    )
     directory = str(Path(path).resolve().parent)
     return _prepare(program, path, values, study, arguments, suite_directory=directory)
 

@@ -22,6 +22,11 @@ from benchwright.suite.toml import compile_toml
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
+MACHINE_NAMES = ("host", "system")
+"""In braces in the name of an included file: the host's name without its domain, and the ID of
+os-release(5), such as `debian`."""
+
+
 class SuiteLanguage(Protocol):
     """Compiles the files of one language to programs."""
 
@@ -56,14 +61,20 @@ def load(
     defines: Mapping[str, str] = NONE,
     environment: Mapping[str, str] = NONE,
     library: str | None = None,
+    machine: Mapping[str, str] = NONE,
 ) -> Program:
     """Return the program of a suite file; its `sources` are all files that were read.
 
-    `library`: the directories that INCLUDE searches last, separated by colons. Raises
-    InputError with all mistakes that static checks find. Others show in a dry run (`describe`).
+    `library`: the directories that INCLUDE searches last, separated by colons. `machine`: what
+    stands for each of MACHINE_NAMES in the name of an included file, which keeps its name in
+    `sources`, so that a stored suite is the same on another machine. Raises InputError with all
+    mistakes that static checks find. Others show in a dry run (`describe`).
     """
 
     def read(name: str) -> str:
+        if name != path:
+            for known, value in machine.items():
+                name = name.replace(f"{{{known}}}", value)
         if not name.startswith(LIBRARY):
             return reader(name)
         for directory in filter(None, (library or "").split(":")):
