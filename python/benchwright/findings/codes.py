@@ -630,9 +630,15 @@ _CODES: dict[str, Code] = {
     ),
     "depends-on-input": Code(
         Severity.NOTE,
-        "The mean is about all inputs that --draw can give; measure one of them alone for a figure "
-        "about that one.",
-        says=_DEPENDS,
+        "With --draw the mean is about all inputs that it can give; measure one of them alone for a figure "
+        "about that one. The mean of a load is about the requests in its list: take more of them, drawn "
+        "from those that your users send, for a narrower interval about such requests.",
+        says={
+            **_DEPENDS,
+            "load": "the mean response depends on the request: the means of {inputs} requests differ by {spread} "
+            "({ends}), the slowest are {slowest}; the load's mean, {mean}<, in a longer load {longer}>, is about these "
+            "alone; of all requests like these it is {mean_low} to {mean_high}",
+        },
     ),
     "ratio-depends-on-input": Code(
         Severity.NOTE,

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchwright.core.results import Estimate
 from benchwright.stats.intervals import t_quantile
+
+if TYPE_CHECKING:
+    from benchwright.stats.nested import NestedEstimate, ReplicateSummary
 
 _LEAST_TRIALS = 4
 """A line through fewer has hardly any degrees of freedom."""
@@ -96,8 +100,24 @@ def text_dependence(
     places = {text: place for place, text in enumerate(dict.fromkeys(inputs))}
     if sum(inputs.count(text) > 1 for text in places) < 2:
         return None
-    found = nested_estimate(values, [[places[text]] for text in inputs], confidence, ("input",))
-    outer = found.components[0]
+    paths = [[places[text]] for text in inputs]
+    return _dependence(nested_estimate(values, paths, confidence, ("input",)))
+
+
+def summary_dependence(
+    inputs: Sequence[ReplicateSummary], confidence: float = 0.95
+) -> TextDependence | None:
+    """Return how values differ between inputs of which each has many values; None unless two of them
+    have two."""
+    from benchwright.stats.nested import summary_estimate
+
+    if sum(one.count > 1 for one in inputs) < 2:
+        return None
+    return _dependence(summary_estimate(inputs, confidence, "input"))
+
+
+def _dependence(found: NestedEstimate) -> TextDependence:
+    outer, mean = found.components[0], found.mean
     low, high = (math.sqrt(max(end, 0.0)) for end in (outer.low, outer.high))
-    spread = Estimate(outer.sdev, low, high, confidence, found.mean.method, len(places))
-    return TextDependence(len(places), spread, found.mean)
+    spread = Estimate(outer.sdev, low, high, mean.confidence, mean.method, found.replicates)
+    return TextDependence(found.replicates, spread, mean)

@@ -146,11 +146,89 @@ def nested_estimate(
     return _estimate(tree, confidence, labels, sequential=sequential)
 
 
+class ReplicateSummary(msgspec.Struct, frozen=True):
+    """What is known of the trials of one replicate where they are too many to store."""
+
+    count: int
+    """At least 1."""
+    mean: float
+    sdev: float
+
+
+def summary_estimate(
+    replicates: Sequence[ReplicateSummary], confidence: float = 0.95, name: str = "replicate"
+) -> NestedEstimate:
+    """Return the mean of the population of replicates of one level, from summaries of them, as
+    `nested_estimate` of all their trials; `name` is that of the level. Trials count as normal in the
+    interval of their own component."""
+    counts, means, sdevs = (
+        np.array([[one.count, one.mean, one.sdev] for one in replicates], dtype=np.float64)
+        .reshape(-1, 3)
+        .T
+    )
+    return _estimate(
+        _SummaryTree(counts, means, sdevs), confidence, [name, TRIAL], sequential=False
+    )
+
+
 # -- the tree of replicates ----------------------------------------------------------------
 
+_NORMAL_KURTOSIS = 3.0
 
-class _Tree:
+
+class _Squares:
     """The mean squares of every level, and their expectations."""
+
+    counts: list[int]
+    degrees: list[int]
+    kurtosis: list[float]
+    """Of the replicates around the mean of their parent."""
+    squares: FloatArray
+    shift: float
+    top: FloatArray
+    """Means of the outermost replicates, less `shift`."""
+    top_errors: FloatArray
+    """Coefficients of the components in the error of each outermost mean, shape `(k, levels)`."""
+    combined: FloatArray
+    """The components as combinations of the mean squares. A level without a square counts as a part
+    of the next level outside."""
+    variances: FloatArray
+    """The components; unlike what is reported, they may be below 0."""
+
+    def _combine(self, expected: FloatArray) -> None:
+        """Compute the components from the coefficients of each in the expected mean squares."""
+        known = np.flatnonzero(self.degrees)
+        self.combined = np.zeros(expected.shape)
+        self.combined[np.ix_(known, known)] = np.linalg.inv(expected[np.ix_(known, known)])
+        self.variances = self.combined @ np.nan_to_num(self.squares)
+
+
+class _SummaryTree(_Squares):
+    """That of one level whose trials are summarized: arrays of shape `(k,)`."""
+
+    def __init__(self, counts: FloatArray, means: FloatArray, sdevs: FloatArray) -> None:
+        k, whole = len(counts), int(counts.sum())
+        self.counts, self.degrees = [k, whole], [max(k - 1, 0), whole - k]
+        self.shift = float(means[0]) if k else 0.0
+        self.top = means - self.shift
+        around = self.top - self.top.mean() if k else self.top
+        total = float(around @ around)
+        self.kurtosis = [k * float((around**4).sum()) / total**2 if total else _NORMAL_KURTOSIS]
+        self.kurtosis.append(_NORMAL_KURTOSIS)
+        within = float((counts - 1) @ sdevs**2)
+        self.squares = np.array(
+            [
+                square / degrees if degrees else math.nan
+                for square, degrees in zip((total, within), self.degrees, strict=True)
+            ]
+        )
+        self.top_errors = np.stack([np.zeros(k), 1 / counts], axis=1)
+        share = float((1 / counts).mean()) if k else 0.0
+        self._combine(np.array([[1.0, share], [0.0, 1.0]]))
+
+
+class _Tree(_Squares):
+    """That of single trials."""
 
     def __init__(self, values: FloatArray, table: IntArray) -> None:
         levels = table.shape[1] + 1
@@ -161,15 +239,10 @@ class _Tree:
         errors = np.zeros((len(values), levels))
         self.counts = [0] * levels
         self.degrees = [0] * levels
-        self.kurtosis = [3.0] * levels
-        """Of the replicates around the mean of their parent."""
+        self.kurtosis = [_NORMAL_KURTOSIS] * levels
         self.squares = np.full(levels, math.nan)
-        self.expected = np.zeros((levels, levels))
-        self.shift = shift
-        self.top = means
-        """Means of the outermost replicates, less `shift`."""
-        self.top_errors = errors
-        """Coefficients of the components in the error of each outermost mean, shape `(k, levels)`."""
+        expected = np.zeros((levels, levels))
+        self.shift, self.top, self.top_errors = shift, means, errors
         for level in reversed(range(levels)):
             self.counts[level], self.top, self.top_errors = len(means), means, errors
             parents, first, sizes = _parents(table, level)
@@ -181,22 +254,18 @@ class _Tree:
             if self.degrees[level]:
                 self.squares[level] = total / self.degrees[level]
                 of = int(sizes[sizes > 1].sum())
-                self.kurtosis[level] = of * float((around**4).sum()) / total**2 if total else 3.0
+                self.kurtosis[level] = (
+                    of * float((around**4).sum()) / total**2 if total else _NORMAL_KURTOSIS
+                )
                 weights = ((sizes - 1) / sizes)[parents]
-                self.expected[level] = weights @ errors / self.degrees[level]
-            self.expected[level, level] = 1.0
+                expected[level] = weights @ errors / self.degrees[level]
+            expected[level, level] = 1.0
             inner = np.zeros((len(sizes), levels))
             np.add.at(inner, parents, errors)
             errors = inner / (sizes**2)[:, None]
             errors[:, level] = 1 / sizes
             means, table = above, table[first]
-        known = np.flatnonzero(self.degrees)
-        self.combined = np.zeros((levels, levels))
-        """The components as combinations of the mean squares. A level without a square counts as a
-        part of the next level outside."""
-        self.combined[np.ix_(known, known)] = np.linalg.inv(self.expected[np.ix_(known, known)])
-        self.variances = self.combined @ np.nan_to_num(self.squares)
-        """The components; unlike what is reported, they may be below 0."""
+        self._combine(expected)
 
 
 def _parents(table: IntArray, level: int) -> tuple[IntArray, IntArray, FloatArray]:
@@ -215,7 +284,7 @@ def _parents(table: IntArray, level: int) -> tuple[IntArray, IntArray, FloatArra
 
 
 def _estimate(
-    tree: _Tree, confidence: float, labels: Sequence[str], *, sequential: bool
+    tree: _Squares, confidence: float, labels: Sequence[str], *, sequential: bool
 ) -> NestedEstimate:
     k = tree.counts[0]
     weights = _weights(tree)
@@ -236,7 +305,7 @@ def _estimate(
     )
 
 
-def _weights(tree: _Tree) -> FloatArray:
+def _weights(tree: _Squares) -> FloatArray:
     """Return the weights of the outermost means, of sum 1: the reciprocals of their variances.
 
     The variance between outermost replicates counts as at least a k-th of that of their means: that a
@@ -258,7 +327,7 @@ _LOOKS = 1.0
 
 
 def _interval(
-    tree: _Tree, middle: float, error: float, confidence: float, *, sequential: bool
+    tree: _Squares, middle: float, error: float, confidence: float, *, sequential: bool
 ) -> tuple[float, float]:
     """Return Student's interval over the outermost replicates, further on the side of their longer
     tail."""
@@ -272,7 +341,7 @@ def _interval(
     return _around(middle, half, longer)
 
 
-def _skewness(tree: _Tree) -> float:
+def _skewness(tree: _Squares) -> float:
     """Return the skewness of the outermost replicates, corrected for its bias; 0 for fewer than 3.
 
     Few values of a skewed population show about half of its skewness, so it counts up to twice.
@@ -294,19 +363,19 @@ def _around(middle: float, half: float, longer: float) -> tuple[float, float]:
     return middle - half * (1 - min(longer, 0.0)), middle + half * (1 + max(longer, 0.0))
 
 
-def _known(tree: _Tree) -> list[int]:
+def _known(tree: _Squares) -> list[int]:
     """Return the levels that have a mean square."""
     return [level for level, degrees in enumerate(tree.degrees) if degrees]
 
 
-def _single_trial(tree: _Tree) -> dict[int, float]:
+def _single_trial(tree: _Squares) -> dict[int, float]:
     """Return the variance of a trial of a random replicate, as a combination of the mean squares."""
     total = tree.combined.sum(axis=0)
     return {level: float(total[level]) for level in _known(tree)}
 
 
 def _prediction(
-    tree: _Tree, middle: float, variance: dict[int, float], confidence: float
+    tree: _Squares, middle: float, variance: dict[int, float], confidence: float
 ) -> Prediction:
     """Return the interval of something with this variance, given as a combination of the mean squares.
 
@@ -333,7 +402,7 @@ those of 3 to 30 exponential replicates hold in 93 % (tests/calibration/test_nes
 
 
 def _components(
-    tree: _Tree, confidence: float, labels: Sequence[str], weights: FloatArray, half: float
+    tree: _Squares, confidence: float, labels: Sequence[str], weights: FloatArray, half: float
 ) -> tuple[Component, ...]:
     variances = np.maximum(tree.variances, 0.0)
     parts = weights**2 @ tree.top_errors
@@ -362,10 +431,7 @@ def _components(
     return tuple(found)
 
 
-_NORMAL_KURTOSIS = 3.0
-
-
-def _mover(tree: _Tree, factors: FloatArray, confidence: float) -> tuple[float, float]:
+def _mover(tree: _Squares, factors: FloatArray, confidence: float) -> tuple[float, float]:
     """Return the interval, at least 0, of a combination of the expected mean squares."""
     value = below = above = 0.0
     tail = (1 - confidence) / 2

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from benchwright.core.errors import BenchError, Diagnostic, InputError, OperatingError
 from benchwright.core.processes import is_stopped, stop_signals
 from benchwright.core.results import Finding
+from benchwright.features.load.parse import path_requests
 from benchwright.features.load.prompts import texts_of
 from benchwright.features.load.request import (
     NO_POSITIONS,
@@ -402,9 +403,10 @@ def encoded(request: msgspec.Struct) -> bytes:
     for a variable without a usable value.
     """
     if isinstance(request, LoadRequest):
-        request = msgspec.structs.replace(
-            request, target=_with_own_values(request.target, request.workload.seed)
-        )
+        target = _with_own_values(request.target, request.workload.seed)
+        if requests := path_requests(target):
+            target = msgspec.structs.replace(target, paths=(), requests=requests)
+        request = msgspec.structs.replace(request, target=target)
     return msgspec.json.encode(request)
 
 

@@ -111,12 +111,18 @@ def load_findings(
     *,
     asked: AskedOfModels | None = None,
     queue: ServerQueue | None = None,
+    inputs: tuple[str, ...] = (),
 ) -> tuple[Finding, ...]:
     """Return every finding about a result, the most serious first; its measured part begins after
     `warm_up_ns`. `asked`: what its requests ask of language models, if they do; `queue`: what their
-    server says of its own."""
+    server says of its own; `inputs`: the labels of requests that were drawn from a list."""
     order = list(Severity)[::-1]
     found = list(_load_findings(result, loop, subject, warm_up_ns))
+    if inputs:
+        # Few loads have a list of requests.
+        from benchwright.features.load.inputs import input_findings
+
+        found += input_findings(result, inputs, subject)
     for trace in result.traces:
         found += _trace_in_load(trace, subject)
     if result.streams is not None:

@@ -30,7 +30,7 @@ from benchwright.features.load.engine_values import (
     load_value,
     whole_histogram,
 )
-from benchwright.features.load.mean_interval import ABOVE, BELOW, PartMeans, ends, part_means
+from benchwright.features.load.mean_interval import ABOVE, BELOW, ends, means_of_intervals
 from benchwright.features.load.request import LoadRequest
 from benchwright.features.load.response_times import Histogram
 from benchwright.features.load.steady import response_change
@@ -151,7 +151,7 @@ class _Operations:
         """What a value that is absent counts as in a mean that holds; None: it is left out."""
         self.independent: int | None = None
         """The number of independent groups of values; None: each value is one."""
-        self.parts = _part_means(result)
+        self.parts = means_of_intervals(result.intervals)
         """Intervals whose mean responses show how much a mean varies; None: nothing does."""
 
     @property
@@ -530,14 +530,3 @@ def _half_ms(group: _Operations, mean_ms: float, quantile: float) -> float:
         return alone
     together = mean_ms * group.parts.half_width(quantile) / max(group.parts.mean, 1e-300)
     return max(alone, together) if group.is_all else math.hypot(alone, together)
-
-
-def _part_means(result: EngineResult) -> PartMeans | None:
-    found = part_means(
-        [
-            (one.completed - one.errors, one.response_ns_mean or 0.0)
-            for one in result.intervals
-            if one.response_ns_mean is not None or one.completed == one.errors
-        ]
-    )
-    return found if found.is_enough else None

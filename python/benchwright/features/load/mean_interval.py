@@ -15,10 +15,12 @@ Research 32(6).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
 from benchwright.core.numeric import np
+from benchwright.features.load.types import IntervalResult
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray
 
@@ -93,3 +95,15 @@ def part_means(rows: list[tuple[int, float]]) -> PartMeans:
     """Return the intervals, each with its number of operations and their mean time."""
     counts = np.array([count for count, _ in rows], dtype=np.float64)
     return PartMeans(counts, counts * np.array([mean for _, mean in rows], dtype=np.float64))
+
+
+def means_of_intervals(intervals: Sequence[IntervalResult]) -> PartMeans | None:
+    """Return the mean responses of a load's intervals; None: they are too few."""
+    found = part_means(
+        [
+            (one.completed - one.errors, one.response_ns_mean or 0.0)
+            for one in intervals
+            if one.response_ns_mean is not None or one.completed == one.errors
+        ]
+    )
+    return found if found.is_enough else None

@@ -663,9 +663,29 @@ def labels_by(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names) if 1 < len(set(names)) <= MOST_LABELS else ()
 
 
+def path_requests(target: LoadTarget) -> tuple[HttpRequest, ...]:
+    """Return the requests of a list of paths, each labelled by method and path as those of
+    `[[request]]`, so that each path has its own times; none if that is impossible or would tell
+    nothing apart. What the engine refuses stays a path, and is reported as one."""
+    if not isinstance(target, HttpTarget) or target.requests or target.body_bytes:
+        return ()
+    if target.call is not msgspec.UNSET or target.language_model is not msgspec.UNSET:
+        return ()
+    if not all(_PLAIN_PATH.fullmatch(path) for path in target.paths):
+        return ()
+    labels = labels_by([f"{target.method} {path}" for path in target.paths])
+    return tuple(
+        HttpRequest(label=label, method=target.method, path=path.replace("${", "$${"))
+        for label, path in zip(labels, target.paths, strict=bool(labels))
+    )
+
+
+_PLAIN_PATH = re.compile(r"/[!-~]*")
+
+
 def labels_of(target: LoadTarget) -> tuple[str, ...]:
     """Return the different labels of a target's operations."""
-    found: list[str] = []
+    found: list[str] = [request.label for request in path_requests(target)]
     for one in each_of(target):
         match one:
             case HttpTarget():

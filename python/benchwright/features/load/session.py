@@ -36,6 +36,7 @@ from benchwright.features.load.document import TrialLoad, load_document, stored_
 from benchwright.features.load.engine import DECLARED, INTERRUPTED, aplog_text, run_load
 from benchwright.features.load.feed import fed
 from benchwright.features.load.findings import load_findings
+from benchwright.features.load.inputs import inputs_of
 from benchwright.features.load.llm import asked_of_models
 from benchwright.features.load.options import LimitOptions, OutputOptions
 from benchwright.features.load.parse import implied_server, target_text
@@ -275,6 +276,7 @@ def _carried_out(
         request.warm_up_ns,
         asked=asked,
         queue=queue.found if queue else None,
+        inputs=inputs_of(plan.request),
     )
     document = load_document(
         answer,

@@ -266,14 +266,23 @@ def _count(count: Callable[[Any], int]) -> _Cells:
     )
 
 
+_MOST_LABELS = 20
+"""Rows of the table of labels."""
+
+
 def labels_table(result: EngineResult, key: str = "load") -> TableBlock:
-    """Return the response times of each label, and its errors."""
+    """Return the response times of each label, and its errors; of many labels those of the slowest."""
+    labels = list(result.labels.items())
+    if len(labels) > _MOST_LABELS:
+        labels.sort(key=lambda label: -(label[1].response_ns.mean or math.inf))
     shown = [
         _Timed(
             (name, one), response_times(result, name, label=True), *result.missing(name, label=True)
         )
-        for name, one in result.labels.items()
+        for name, one in labels[:_MOST_LABELS]
     ]
+    rest = len(labels) - len(shown)
+    more = [f"{rest} faster labels are only in the document (--json)"] if rest else []
     unit = _unit(shown)
     table = table_of(
         f"{key}.labels",
@@ -293,7 +302,7 @@ def labels_table(result: EngineResult, key: str = "load") -> TableBlock:
             ),
         ),
     )
-    return _noted(table, result)
+    return _noted(table, result, *more)
 
 
 def chains_table(result: EngineResult, key: str = "load") -> TableBlock:
