@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import statistics
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,7 +57,8 @@ def serving(directory: Path, *secret: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    pytest.importorskip("grpc_tools", reason="grpcio-tools has no wheel for this machine")
+    for name in ("grpc_tools", "grpc_reflection"):
+        pytest.importorskip(name, reason="grpcio-tools or grpcio-reflection is not installed")
     with serving(tmp_path_factory.mktemp("grpc") / "server") as server:
         yield server
 
@@ -197,11 +200,88 @@ count = 5
     assert [dict(call["metadata"])["tenant"] for call in server.calls("toml")] == ["a"] * 5
 
 
+def test_compressed_messages_are_read_by_the_server(tmp_path: Path, server: Server) -> None:
+    name = "compressed" * 1000
+    found = load(tmp_path, server, "Hello", {"name": name}, "--compression", "gzip")
+    assert errors(found) == {}
+    assert len(server.calls(name)) == CALLS
+
+
+def test_a_stream_of_requests_is_one_call(tmp_path: Path, server: Server) -> None:
+    asked = [{"name": "first"}, {"name": "second"}, {"name": "third"}]
+    found = load(tmp_path, server, "Upload", asked)
+    assert (errors(found), found["result"]["counts"]["completed"]) == ({}, CALLS)
+    assert len(server.calls("first,second,third")) == CALLS
+
+
+def test_streams_both_ways(tmp_path: Path, server: Server) -> None:
+    asked = [{"name": "chat", "count": 2}, {"name": "chat", "count": 3}]
+    streams = load(tmp_path, server, "Chat", asked)["result"]["streams"]
+    assert (streams["succeeded"], streams["content_events"]) == (CALLS, 5 * CALLS)
+    assert len(server.calls("chat")) == 2 * CALLS
+
+
+def test_a_server_s_reflection_stands_for_its_proto(tmp_path: Path, server: Server) -> None:
+    words = ("load", "--target", server.target, "--rate", "50", "--duration", "200ms", "--json")
+    words += ("--grpc", "demo.Greeter/Hello", "--data", '{"name": "reflected", "kind": "SOME"}')
+    result = json.loads(bw(tmp_path, *words).stdout)["result"]
+    assert result["counts"]["errors"] == 0
+    assert len(server.calls("reflected")) == result["counts"]["completed"] > 0
+
+
+def requests(server: Server, *each: tuple[str, str]) -> str:
+    """Return the text of a workload with these methods, and the other keys of each."""
+    tables = "".join(f'[[request]]\ngrpc = "demo.Greeter/{name}"\n{keys}\n' for name, keys in each)
+    return (
+        f'[target]\nto = "{server.target}"\nproto = "{server.proto}"\n{tables}'
+        '[[filament]]\ntype = "open"\nrate = 200\ncount = 400\n'
+    )
+
+
+def test_methods_of_a_workload_have_labels_and_weights(tmp_path: Path, server: Server) -> None:
+    upload = "label = \"upload\"\nweight = 3\ndata = [{name = 'up'}, {name = 'load'}]"
+    hello = "data = {name = 'weighted'}"
+    text = requests(server, ("Upload", upload), ("Hello", hello))
+    (tmp_path / "load.toml").write_text(text)
+    result = json.loads(bw(tmp_path, "load", "load.toml", "--json").stdout)["result"]
+    assert result["kinds"]["all"]["errors"] == {}
+    each = len(server.calls("up,load")), len(server.calls("weighted"))
+    assert sum(each) == 400
+    # Five standard deviations, of sqrt(400 / 4 x 3 / 4).
+    assert each[0] == pytest.approx(300, abs=45)
+    counts = {name: one["response_ns"]["count"] for name, one in result["labels"].items()}
+    assert counts == {"upload": each[0], "demo.Greeter/Hello": each[1]}
+
+
+@pytest.mark.parametrize(
+    ("each", "said"),
+    [
+        ((("Hello", ""), ("Watch", "")), "[[target]]"),
+        ((("Hello", "data = [{}, {}]"),), "write a [[request]] for each"),
+        ((("Hello", "path = '/'"),), "are two requests"),
+    ],
+)
+def test_mistakes_of_a_workload_s_methods_are_reported(
+    tmp_path: Path, server: Server, each: tuple[tuple[str, str], ...], said: str
+) -> None:
+    (tmp_path / "load.toml").write_text(requests(server, *each))
+    done = bw(tmp_path, "load", "load.toml")
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_a_server_without_reflection_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
+        target = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
+        words = ("--rate", "5", "--grpc", "demo.Greeter/Hello")
+        done = bw(tmp_path, "load", "--target", target, *words)
+    assert (done.returncode, "--proto FILE" in done.stderr) == (1, True), done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--grpc", "demo.Greeter/Helo"), "demo.Greeter/Hello, demo.Greeter/Watch"),
-        (("--grpc", "demo.Greeter/Upload"), "its requests are streams"),
         (("--data", '{"nam": 1}'), "--data: message 1"),
         (("--data", "{"), "--data: the messages are no JSON"),
         (("--target", "http://127.0.0.1:1"), "--grpc: --grpc is for a gRPC server"),
@@ -227,6 +307,9 @@ def test_a_server_with_tls(tmp_path: Path) -> None:
     secret = str(file.with_suffix(".key")), str(file)
     with serving(tmp_path / "server", *secret) as server:
         found = load(tmp_path, server, "Watch", {"count": 3}, "--ca", secret[1])
+        words = ("--target", server.target, "--ca", secret[1], "--rate", "9", "--duration", "1s")
+        asked = bw(tmp_path, "load", *words, "--grpc", "demo.Greeter/Hello", "--json")
+    assert json.loads(asked.stdout)["result"]["counts"]["errors"] == 0, asked.stderr
     assert errors(found) == {}
     assert found["result"]["streams"]["content_events"] == 3 * CALLS
     assert found["result"]["target"]["tls"]["version"] == "TLSv1.3"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import grpc
+from grpc_reflection.v1alpha import reflection
 
 PROTO = """syntax = "proto3";
 package demo;
@@ -24,6 +25,7 @@ service Greeter {
   rpc Hello (Request) returns (Reply);
   rpc Watch (Request) returns (stream Reply);
   rpc Upload (stream Request) returns (Reply);
+  rpc Chat (stream Request) returns (stream Reply);
 }
 message Request { string name = 1; int32 count = 2; int32 wait_ms = 3; string status = 4; Kind kind = 5; }
 message Reply { string text = 1; }
@@ -62,7 +64,15 @@ class Greeter:
         self._end(request, context, began_ns, first_ns)
 
     def Upload(self, requests: Any, context: Any) -> Any:
-        return self.protos.Reply(text=str(len(list(requests))))
+        began_ns = time.monotonic_ns()
+        every = list(requests)
+        whole = self.protos.Request(name=",".join(request.name for request in every))
+        self._end(whole, context, began_ns, time.monotonic_ns())
+        return self.protos.Reply(text=whole.name)
+
+    def Chat(self, requests: Any, context: Any) -> Iterator[Any]:
+        for request in requests:
+            yield from self.Watch(request, context)
 
     def _end(self, request: Any, context: Any, began_ns: int, first_ns: int | None) -> None:
         call = {
@@ -89,6 +99,8 @@ def main() -> None:
     with open(calls, "w") as file:
         server = grpc.server(ThreadPoolExecutor(32))
         services.add_GreeterServicer_to_server(Greeter(protos, file), server)
+        names = [one.full_name for one in protos.DESCRIPTOR.services_by_name.values()]
+        reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
         if secret:
             pair = tuple(Path(path).read_bytes() for path in secret)
             port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([pair]))

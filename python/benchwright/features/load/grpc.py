@@ -9,6 +9,8 @@ Rejected: protobuf for Python, which needs a compiled module for each service, o
 
 from __future__ import annotations
 
+import base64
+import re
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -25,8 +27,11 @@ class _CallRequest(msgspec.Struct, frozen=True, tag="grpc-call", tag_field="type
     """A request to an engine that encodes messages."""
 
     files: tuple[r.ProtoFile, ...]
+    descriptors: tuple[str, ...]
+    """Compiled files in base64, in place of `files`."""
     method: str
     data: str
+    gzip: bool
 
 
 class _EncodedCall(msgspec.Struct, frozen=True):
@@ -66,32 +71,31 @@ def _not_grpc(call: r.GrpcCall) -> Exception:
 
 
 def _requests(target: r.HttpTarget, call: r.GrpcCall) -> dict[str, Any]:
-    """Return the fields of a target with the requests of a call. Raises InputError."""
-    if call.grpc is None:
+    """Return the fields of a target with the requests of a call. Raises BenchError."""
+    if call.grpc is None and not call.calls:
         message, hint = "a gRPC server needs a method", "add --grpc package.Service/Method"
         raise mistake(Where("--grpc"), "bad-argument", message, hint)
-    if not call.proto:
-        hint = "add the file that has the service: --proto FILE"
-        raise mistake(Where("--grpc"), "bad-argument", "--grpc needs --proto", hint)
     if target.requests or target.body_bytes or target.method != "GET":
         message = "--grpc makes the requests, and the target has some too"
         raise mistake(Where("--grpc"), "bad-argument", message, "leave one of them out")
-    made = _encoded(call.grpc, call.proto, call.data)
-    path = f"/{made.method}"
-    requests = [
-        r.HttpRequest(label=made.method, method="POST", path=path, body_base64=body)
-        for body in made.bodies
-    ]
+    if call.grpc is not None:
+        made = _of_method(target, call, call.grpc, call.data)
+        streams, method = made.is_stream, made.method
+        requests = [_request(made.method, made, body) for body in made.bodies]
+    else:
+        streams, requests = _of_calls(target, call)
+        method = ", ".join(dict.fromkeys(request.path[1:] for request in requests))
     events: r.Events | msgspec.UnsetType = msgspec.UNSET
-    if made.is_stream:
+    if streams:
         read = target.events if isinstance(target.events, r.Events) else r.Events()
         events = msgspec.structs.replace(read, events="grpc")
     elif isinstance(target.events, r.Events):
-        message = f"the answers of {made.method} are no streams, and have no events"
+        message = f"the answers of {method} are no streams, and have no events"
         raise mistake(Where("--grpc"), "bad-argument", message, "leave the options of events out")
+    encoding = (("grpc-encoding", call.compression),) if call.compression else ()
     found: dict[str, Any] = {
         "paths": (),
-        "headers": (*target.headers, *call.metadata),
+        "headers": (*target.headers, *encoding, *call.metadata),
         "requests": tuple(requests),
         "events": events,
         "call": msgspec.UNSET,
@@ -103,10 +107,74 @@ def _requests(target: r.HttpTarget, call: r.GrpcCall) -> dict[str, Any]:
     return found
 
 
+def _request(label: str, made: _EncodedCall, body: str) -> r.HttpRequest:
+    return r.HttpRequest(label=label, method="POST", path=f"/{made.method}", body_base64=body)
+
+
+def _of_calls(target: r.HttpTarget, call: r.GrpcCall) -> tuple[bool, list[r.HttpRequest]]:
+    """Return whether answers are streams, and the request of each call of a workload.
+
+    A request has a weight, so a call has one message, or the stream of one request. Streams and
+    answers of one message have different times: they are of different targets. Raises BenchError.
+    """
+    place = Where("[[request]]")
+    streams: dict[bool, str] = {}
+    requests = []
+    for one in call.calls:
+        made = _of_method(target, call, one.grpc, one.data)
+        if len(made.bodies) != 1:
+            message = f"request {one.label}: data has {len(made.bodies)} messages"
+            raise mistake(place, "workload-value", message, "write a [[request]] for each")
+        streams[made.is_stream] = made.method
+        requests.append(_request(one.label, made, made.bodies[0]))
+    if len(streams) > 1:
+        message = (
+            f"the answers of {streams[True]} are streams, and those of {streams[False]} are not"
+        )
+        hint = "write a [[target]] for each of the two, and the target of each [[request]]"
+        raise mistake(place, "workload-value", message, hint)
+    return True in streams, requests
+
+
+def _of_method(target: r.HttpTarget, call: r.GrpcCall, method: str, data: str) -> _EncodedCall:
+    """Return how a method is called. Raises BenchError."""
+    descriptors: tuple[str, ...] = ()
+    if not call.proto:
+        service = re.split("[/.](?=[^/.]*$)", method.removeprefix("/"))[0]
+        server = (target.url, target.unix_socket, target.tls, target.headers)
+        descriptors = _reflected(*server, call.metadata, service)
+    return _encoded(method, call.proto, descriptors, data, call.compression is not None)
+
+
 @lru_cache(maxsize=64)
-def _encoded(method: str, files: tuple[r.ProtoFile, ...], data: str) -> _EncodedCall:
+def _reflected(
+    url: str,
+    unix_socket: str | None,
+    tls: r.Tls | None,
+    headers: tuple[tuple[str, str], ...],
+    metadata: tuple[tuple[str, str], ...],
+    service: str,
+) -> tuple[str, ...]:
+    # Imported here: few loads ask a server.
+    from benchwright.features.load.reflection import descriptors_of
+
+    target = r.HttpTarget(url=url, unix_socket=unix_socket, tls=tls, headers=headers)
+    found = descriptors_of(target, metadata, service)
+    return tuple(base64.b64encode(one).decode() for one in found)
+
+
+@lru_cache(maxsize=64)
+def _encoded(
+    method: str,
+    files: tuple[r.ProtoFile, ...],
+    descriptors: tuple[str, ...],
+    data: str,
+    is_compressed: bool,
+) -> _EncodedCall:
     # Imported here: few loads have calls.
     from benchwright.features.load.engine import ask_engine
 
     places = {"method": Where("--grpc"), "files": Where("--proto"), "data": Where("--data")}
-    return ask_engine(_CallRequest(files, method, data), _EncodedCall, places).result
+    places["descriptors"] = Where("--grpc")
+    request = _CallRequest(files, descriptors, method, data, is_compressed)
+    return ask_engine(request, _EncodedCall, places).result

@@ -410,7 +410,15 @@ class TargetOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     proto: Annotated[
-        Text, _grpc(".proto file with the service", "FILE", words.proto_path, "proto", names="file")
+        Text,
+        _grpc(
+            ".proto file with the service",
+            "FILE",
+            words.proto_path,
+            "proto",
+            default="the server's reflection",
+            names="file",
+        ),
     ] = None
     import_path: Annotated[
         Text,
@@ -427,12 +435,22 @@ class TargetOptions(msgspec.Struct, frozen=True):
         Text,
         _grpc(
             "message of each call as JSON, or @FILE; of several, one behind the other, each call has "
-            "one at random",
+            "one at random; an array is the messages of one call where requests are streams",
             "JSON",
             words.grpc_data,
             "data",
             default="{}, an empty message",
             no_default="it may change the data of the server",
+        ),
+    ] = None
+    compression: Annotated[
+        Text,
+        _grpc(
+            "how the messages of calls are compressed",
+            "gzip",
+            words.grpc_compression,
+            "compression",
+            default="not",
         ),
     ] = None
     metadata: Annotated[

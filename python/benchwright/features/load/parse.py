@@ -872,6 +872,13 @@ def grpc_statuses(text: str) -> tuple[int, ...]:
     return tuple(map(_STATUSES.index, names))
 
 
+def grpc_compression(text: str) -> str:
+    """Return how messages are compressed."""
+    if text != "gzip":
+        raise ValueError(f"{text!r} is not gzip")
+    return text
+
+
 def grpc_data(text: str) -> str:
     """Return messages as JSON: a text, or the contents of `@FILE`."""
     if not text.startswith("@"):

@@ -263,6 +263,16 @@ class ProtoFile(msgspec.Struct, frozen=True):
     text: str
 
 
+class GrpcRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of gRPC with a label."""
+
+    label: str
+    grpc: str
+    """`package.Service/Method`."""
+    data: str = "{}"
+    """Its message as JSON, or an array of those of a stream of requests."""
+
+
 class GrpcCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of gRPC, whose requests `features/load/grpc.py` makes. The names of its fields are those
     of the options of a target."""
@@ -270,10 +280,15 @@ class GrpcCall(msgspec.Struct, frozen=True, kw_only=True):
     grpc: str | None = None
     """`package.Service/Method`; None: it was not named, which is a mistake."""
     proto: tuple[ProtoFile, ...] = ()
-    """The file with the service, and those that it imports."""
+    """The file with the service, and those that it imports; empty: the server's reflection has them."""
     import_path: str | None = None
     data: str = "{}"
-    """Messages as JSON: one, several behind each other, or an array of them."""
+    """Messages as JSON: one, several behind each other, or an array of them, which of a stream of
+    requests is one call."""
+    calls: tuple[GrpcRequest, ...] = ()
+    """Calls of a workload with labels, instead of `grpc` and `data`."""
+    compression: Literal["gzip"] | None = None
+    """How messages are compressed; None: they are not."""
     metadata: tuple[tuple[str, str], ...] = ()
     deadline_ns: int | None = None
     accept: tuple[int, ...] = ()

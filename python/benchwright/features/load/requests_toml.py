@@ -25,6 +25,7 @@ from benchwright.features.load import workload as w
 from benchwright.features.load.tables import (
     file_beside,
     lines_beside,
+    read_data,
     read_headers,
     read_location,
     read_parameters,
@@ -67,9 +68,10 @@ class SqlRequest(msgspec.Struct, frozen=True):
     statements: tuple[r.Statement, ...]
 
 
-LabelledRequest = r.HttpRequest | MessageRequest | RedisRequest | SqlRequest
+LabelledRequest = r.HttpRequest | r.GrpcRequest | MessageRequest | RedisRequest | SqlRequest
 _KIND_OF: dict[type[LabelledRequest], type[r.OneTarget]] = {
     r.HttpRequest: r.HttpTarget,
+    r.GrpcRequest: r.HttpTarget,
     MessageRequest: r.WebSocketTarget,
     RedisRequest: r.RedisTarget,
     SqlRequest: r.PostgresTarget,
@@ -119,6 +121,10 @@ class RequestTable(msgspec.Struct, frozen=True):
         labels = tuple(one.label for one in own)
         found: dict[str, Any] = {}
         match target:
+            case r.HttpTarget() if own and words.is_grpc(target):
+                calls = tuple(one for one in own if isinstance(one, r.GrpcRequest))
+                call = target.call if isinstance(target.call, r.GrpcCall) else r.GrpcCall()
+                found = {"call": msgspec.structs.replace(call, calls=calls)}
             case r.HttpTarget() if own:
                 found = {"paths": (), "requests": tuple(own), "values": self.values}
             case r.WebSocketTarget() if own:
@@ -144,6 +150,9 @@ class RequestTable(msgspec.Struct, frozen=True):
 
 def fits(request: LabelledRequest, target: r.OneTarget) -> bool:
     """Return whether a request is one of this kind of target."""
+    if isinstance(target, r.HttpTarget):
+        kind = r.GrpcRequest if words.is_grpc(target) else r.HttpRequest
+        return isinstance(request, kind)
     return isinstance(target, _KIND_OF[type(request)])
 
 
@@ -156,8 +165,12 @@ def why_no_requests(target: r.LoadTarget, requests: Sequence[LabelledRequest] = 
     if not isinstance(target, HAVE_REQUESTS):
         return f"[[request]] is not for a {kind} target"
     if not all(fits(request, target) for request in requests):
-        return f"a request to a {kind} target has {_KEY_OF[type(target)]}"
+        is_grpc = isinstance(target, r.HttpTarget) and words.is_grpc(target)
+        key = "grpc" if is_grpc else _KEY_OF[type(target)]
+        return f"a request to a {'gRPC' if is_grpc else kind} target has {key}"
     match target:
+        case r.HttpTarget(call=r.GrpcCall(grpc=str())):
+            return "[[request]] has the methods, and the target has one too"
         case r.HttpTarget():
             own = (target.paths not in ((), ("/",)), target.method != "GET", target.body_bytes)
             if any(own):
@@ -236,6 +249,7 @@ def request_positions(top: TomlTable, requests: RequestTable | None) -> dict[str
 
 _MEMBER_OF: dict[type[LabelledRequest], str] = {
     r.HttpRequest: "requests",
+    r.GrpcRequest: "requests",
     MessageRequest: "payloads",
     RedisRequest: "commands",
     SqlRequest: "statements",
@@ -280,6 +294,7 @@ def _labelled(
     label: str | None,
     path: str | None = None,
     command: tuple[str, ...] = (),
+    grpc: str | None = None,
     message: r.Payload | None = None,
     sql: str = "",
     parameters: tuple[str, ...] = (),
@@ -289,6 +304,8 @@ def _labelled(
 ) -> LabelledRequest:
     if command:
         return RedisRequest(label or words.command_label(command), command)
+    if grpc is not None:
+        return r.GrpcRequest(label=label or grpc, grpc=grpc, **said)
     if message is not None:
         return MessageRequest(label or words.message_label(message), message)
     if path is None:
@@ -331,6 +348,7 @@ _WITH = {
     "path": ("method", "headers", "body", "body_file", "expect"),
     "message": (),
     "command": (),
+    "grpc": ("data",),
     "sql": ("parameters",),
     "statements": (),
 }
@@ -343,8 +361,8 @@ def _is_one_request(table: TomlTable) -> bool:
     kinds = [key for key in _WITH if key in table]
     if not kinds:
         message = (
-            "a request needs path (HTTP), message (WebSocket), command (Redis), or sql or statements "
-            "(PostgreSQL)"
+            "a request needs path (HTTP), message (WebSocket), command (Redis), grpc (gRPC), or sql or "
+            "statements (PostgreSQL)"
         )
         table.refuse(table.where, message, 'such as path = "/"')
         return False
@@ -433,6 +451,8 @@ _REQUEST = Form(
         optional("path", read=of_type(str)),
         optional("message", read=_message),
         optional("command", read=_command),
+        optional("grpc", words.grpc_method),
+        optional("data", read=read_data),
         optional("sql", read=_sql),
         optional("parameters", read=read_parameters),
         optional("statements", read=read_transaction),

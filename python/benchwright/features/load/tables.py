@@ -387,7 +387,7 @@ def _proto(table: TomlTable, key: str) -> tuple[ProtoFile, ...] | None:
     return found or None
 
 
-def _data(table: TomlTable, key: str) -> str | None:
+def read_data(table: TomlTable, key: str) -> str | None:
     """Return messages as JSON: a text of it, `@FILE` relative to the text, a table, or an array."""
     said = table.values[key]
     if not isinstance(said, str):
@@ -542,7 +542,7 @@ _IN_FILES = {
     "commands": _commands,
     "payload": read_payloads,
     "proto": _proto,
-    "data": _data,
+    "data": read_data,
     "metadata": _metadata,
 }
 """Readers of options of `bw load` that a file has in another form."""
