@@ -84,6 +84,7 @@ ADDED = (
     *("check", "users", "void", "late_p99_ms", "unseen_share", "sharpness", "streams"),
     *("resources", "network"),
     *("running", "processes", "observed"),
+    *("within", "limits", "exceeded"),
 )
 """Members that documents have since."""
 ESTIMATES = re.compile(

@@ -161,21 +161,27 @@ def test_every_mistake_of_a_command_line_is_told_at_once() -> None:
 
 def test_a_ramp_has_the_limits_that_there_are() -> None:
     text = '[load]\ntarget = "null"\n[peak]\ncriteria = ["p99 < 30ms", "errors < 1%"]'
-    spec, _ = ramp_meaning(RampRequest(), SourceFile("web.toml", text))
-    limits = {one.key: one.limit for one in wanted_of(spec)}
+    source = SourceFile("web.toml", text)
+    spec, plan = ramp_meaning(RampRequest(), source)
+    limits = {one.key: one.limit for one in wanted_of(spec, plan.goal.criteria)}
     assert limits == {
         "response_ms_p99": 30,
         "error_ratio": 0.01,
         "response_ms_mean": math.inf,
         "response_ms_p50": math.inf,
     }
+    plan = ramp_meaning(RampRequest(limits=("p95 < 5ms",)), source)[1]
+    assert [one.key for one in plan.goal.criteria] == ["response_ms_p95"]
+    with pytest.raises(InputError) as caught:
+        ramp_meaning(RampRequest(limits=("p95 first < 5ms",)), source)
+    assert caught.value.diagnostics[0].file == "--limit"
 
 
 def test_our_engine_ramps_users_and_rates() -> None:
     text = '[load]\ntarget = "http://127.0.0.1:8080/"\n'
     spec, plan = ramp_meaning(RampRequest(), SourceFile("web.toml", text))
     assert (plan.goal.axis, plan.goal.start) == (RampAxis.USERS, 1)
-    assert {one.key for one in wanted_of(spec)} >= {"response_ms_p99"}
+    assert {one.key for one in wanted_of(spec, ())} >= {"response_ms_p99"}
     asked = RampRequest(axis="rate")
     goal = ramp_meaning(asked, SourceFile("web.toml", text))[1].goal
     assert (goal.axis, goal.start) == (RampAxis.RATE, 50)

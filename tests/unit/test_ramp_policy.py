@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchwright.features.load.criteria import parse_criterion
 from benchwright.features.load.plan import LoadEnding, LoadSeries, LoadTrial, Probe
 from benchwright.features.search.ramp.levels import (
     THROUGHPUT_KEY,
@@ -254,6 +255,28 @@ def reported(level: float, throughput: float, **more: float) -> LoadTrial:
 def level_off(users: float) -> float:
     """Return the throughput of a server that saturates at 8 users."""
     return 100 * min(users, 8.0)
+
+
+def test_limits_are_held_up_to_the_level_before_the_first_that_exceeds_one() -> None:
+    limits = tuple(map(parse_criterion, ("p95 first < 100ms", "p95 tpot < 20ms")))
+    first = {1.0: [20.0, 22.0], 2.0: [60.0, 130.0], 4.0: [90.0, 95.0], 8.0: [300.0, 310.0]}
+    history = [
+        reported(
+            level, 100 * level, first_ms_p95=value, **({"tpot_ms_p95": 5.0} if level < 8 else {})
+        )
+        for level, values in first.items()
+        for value in values
+    ]
+    goal = RampGoal(highest=8, repeats=2, criteria=limits)
+    result = best_so_far(goal, history)
+    exceeded = {point.level: point.exceeded for point in result.points}
+    # One of two runs, and a value that no trial knows.
+    assert exceeded == {1: (), 2: ("first_ms_p95",), 4: (), 8: ("first_ms_p95", "tpot_ms_p95")}
+    assert result.points[1].limits == {"first_ms_p95": 95.0, "tpot_ms_p95": 5.0}
+    assert result.points[3].limits == {"first_ms_p95": 305.0}
+    assert result.within is not None
+    assert result.within.level == 1
+    assert best_so_far(RampGoal(highest=8), history).within is None
 
 
 REPEATED = RampGoal(highest=64, repeats=3)

@@ -189,6 +189,18 @@ class RampRequest(msgspec.Struct, frozen=True, kw_only=True):
     hold: Annotated[
         Text, _level("length of a trial", "10s", words.seconds, "hold_s", default="10s")
     ] = None
+    limits: Annotated[
+        tuple[str, ...],
+        _level(
+            "limit that each level is compared with, as of `bw peak`; repeatable, ends nothing",
+            "LIMIT",
+            parse_criterion,
+            "criteria",
+            default="criteria of [peak]",
+            flag="--limit",
+            key=False,
+        ),
+    ] = ()
     repeats: Annotated[
         Text,
         _level(

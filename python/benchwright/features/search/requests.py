@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from benchwright.core.criterion import Criterion
+from benchwright.core.criterion import Criterion, criterion_text
 from benchwright.core.errors import Diagnostic, InputError
 from benchwright.core.plan import Pairs
 from benchwright.features.generators.adapter import rate_step_in
@@ -23,6 +23,7 @@ from benchwright.features.search.peak.policies.registry import (
 from benchwright.features.search.ramp.spec import (
     THROUGHPUT,
     axes_of,
+    criterion_fault,
     default_axis,
     ramp_goal_of,
     ramp_misfits,
@@ -113,8 +114,15 @@ class _RampReader(SampleReader[RampRequest]):
         self._check_throughput(said.get("axis") or default_axis(spec.load))
         for fault in ramp_misfits(said, spec):
             self._contradiction(fault)
+        for criterion in said.get("criteria", ()):
+            if (why := criterion_fault(criterion, spec)) is not None:
+                text = criterion_text(criterion)
+                self.wrong("--limit", text, why.message, why.hint)
         if self.found:
             return None
+        if "criteria" not in said and spec.goal is not None:
+            known = (one for one in spec.goal.criteria if criterion_fault(one, spec) is None)
+            said |= {"criteria": tuple(known)}
         return RampPlan(goal=ramp_goal_of(said, spec, seed), sample=sample)
 
     def _check_throughput(self, axis: RampAxis) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
@@ -74,7 +75,11 @@ class RampExperiment(OneSearchExperiment[RampResult]):
         self.request = stored_request(info, RampRequest)
         spec, self.plan = ramp_meaning(self.request, stored_spec(info))
         super().__init__(
-            info, spec, criteria=wanted_of(spec), seed=self.plan.goal.seed, plot=self.request.plot
+            info,
+            spec,
+            criteria=wanted_of(spec, self.plan.goal.criteria),
+            seed=self.plan.goal.seed,
+            plot=self.request.plot,
         )
 
     def planned(self, *, watched: bool) -> Search[RampResult]:
@@ -113,19 +118,28 @@ _RESPONSES = (
 """The responses that a ramp measures, without limits."""
 
 
-def wanted_of(spec: Spec) -> tuple[Criterion, ...]:
-    """Return the values to measure in trials: those that the generator reports."""
+def wanted_of(spec: Spec, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+    """Return the values to measure in trials: those of the ramp's criteria, and those that the
+    generator reports."""
     if spec.load.generator == ENGINE:
-        # Limits of [peak] determine which lateness matters and how long to wait for the end.
-        limited = () if spec.goal is None else spec.goal.criteria
-        known = {criterion.key for criterion in limited}
-        return (*limited, *(response for response in _RESPONSES if response.key not in known))
+        # Limits determine which lateness matters and how long to wait for the end.
+        known = {criterion.key for criterion in criteria}
+        return (*criteria, *(response for response in _RESPONSES if response.key not in known))
     settings = spec.load.settings
     if isinstance(settings, CommandGenerator):
         reported = {key for key, _ in settings.values}
         throughput = Criterion(THROUGHPUT, 0.0, "1/s", "higher", "metric")
-        return tuple(response for response in (throughput, *_RESPONSES) if response.key in reported)
-    return tuple(response for response in _RESPONSES if not settings.traits.refusal(response))
+        every = (throughput, *criteria, *_RESPONSES)
+        return _first_of_key(one for one in every if one.key in reported)
+    free = (response for response in _RESPONSES if not settings.traits.refusal(response))
+    return _first_of_key((*criteria, *free))
+
+
+def _first_of_key(criteria: Iterable[Criterion]) -> tuple[Criterion, ...]:
+    by_key: dict[str, Criterion] = {}
+    for criterion in criteria:
+        by_key.setdefault(criterion.key, criterion)
+    return tuple(by_key.values())
 
 
 # -- `bw ramp --command 'GEN {users} {duration}'` as a spec: a program offers the load ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -86,6 +87,7 @@ def result_of(goal: RampGoal, history: Sequence[LoadTrial], end: RampEnding) -> 
         axis=goal.axis,
         points=points,
         saturation=_saturation(end, points, climb),
+        within=_within(goal, points),
         usl=fitted,
         usl_absent=absent,
         load_s=sum(trial.lasted_s for trial in history),
@@ -182,6 +184,19 @@ def _point(
         streams={
             key: value for key in STREAM_FIGURES if (value := _mean_of_key(trials, key)) is not None
         },
+        limits={
+            one.key: value
+            for one in goal.criteria
+            if (value := _mean_of_key(trials, one.key)) is not None
+        },
+        exceeded=tuple(
+            dict.fromkeys(
+                one.key
+                for one in goal.criteria
+                for trial in trials
+                if not one.holds(trial.values.get(one.key, math.nan))
+            )
+        ),
         late_p99_ms=max(
             (trial.late_p99_ms for trial in trials if trial.late_p99_ms is not None), default=None
         ),
@@ -200,6 +215,12 @@ def _mean_value(
     """Return the mean over the trials; None where the value is unknown for any trial."""
     values = [one for one in map(value, trials) if one is not None]
     return sum(values) / len(values) if values and len(values) == len(trials) else None
+
+
+def _within(goal: RampGoal, points: Sequence[RampPoint]) -> RampPoint | None:
+    """Return the highest level up to which no criterion was exceeded."""
+    held = itertools.takewhile(lambda point: not point.exceeded, points)
+    return max(held, key=lambda point: point.level, default=None) if goal.criteria else None
 
 
 def _saturation(

@@ -9,6 +9,7 @@ from typing import Unpack
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from benchwright.core.criterion import criterion_name, criterion_text, criterion_value_text
 from benchwright.core.plan import Pairs
 from benchwright.core.results import Estimate, Finding
 from benchwright.core.text import duration_text, number_text, percent_text, plural, rate_text
@@ -140,6 +141,8 @@ def ramp_fields(report: RampReport, *, verbose: bool = False) -> Iterator[Field]
     result = report.result
     if result is not None and result.points:
         yield ("highest", _highest(result))
+        if report.goal.criteria:
+            yield ("limits", _within(report.goal, result))
     if result is not None:
         yield from _law_rows(result, verbose=verbose)
     if report.network is not None:
@@ -162,6 +165,25 @@ def _highest(result: RampResult) -> str:
     if mean is not None:
         text += f", mean response {number_text(mean)} ms"
     return text
+
+
+def _within(goal: RampGoal, result: RampResult) -> str:
+    """Return up to which level the limits were held."""
+    limits = " and ".join(map(criterion_text, goal.criteria))
+    if result.within is None:
+        return f"{limits}: exceeded at the first level"
+    level = level_text(result.within.level, result.axis)
+    return f"{limits}: held by each run up to {level}"
+
+
+def exceeded_text(point: RampPoint, goal: RampGoal) -> str:
+    """Return the limits that a level exceeds, with its values; empty: none."""
+    exceeded = (one for one in goal.criteria if one.key in point.exceeded)
+    texts = (
+        f"{criterion_name(one)} {criterion_value_text(one, point.limits.get(one.key))}"
+        for one in exceeded
+    )
+    return ", ".join(texts)
 
 
 def _throughput(estimate: Estimate) -> str:
@@ -329,7 +351,11 @@ class RampPointEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Of answers that are read as events, by the name of the value; empty: none are, or a trial does
     not know it."""
     infinite: tuple[str, ...]
-    """The infinite ones of the responses and of `streams`; their values are null."""
+    """The infinite ones of the responses, of `streams` and of `limits`; their values are null."""
+    limits: dict[str, float | None]
+    """Values of the limits, by the name of the value; absent: a trial does not know it."""
+    exceeded: tuple[str, ...]
+    """Names of the values that a trial of the level did not hold."""
     late_p99_ms: float | None
     """How late the generator was, 99th percentile, at most in a trial; null: it does not say."""
     error_share: float | None
@@ -410,6 +436,8 @@ class RampDocument(
     seed: int
     sample: dict[str, str]
     saturation: RampPointEntry | None
+    within: RampPointEntry | None
+    """The highest level up to which each trial held all limits."""
     points: tuple[RampPointEntry, ...]
     usl: UslEntry | None
     usl_absent: str | None
@@ -433,6 +461,7 @@ def ramp_document(
     """Return the document as JSON. `band` is the whole law's curve."""
     result = report.result
     saturation = None if result is None else result.saturation
+    within = None if result is None else result.within
     law = None if result is None else result.usl
     document = RampDocument(
         **stored,
@@ -442,6 +471,7 @@ def ramp_document(
         seed=report.seed,
         sample=dict(report.sample),
         saturation=None if saturation is None else _point_entry(saturation, report),
+        within=None if within is None else _point_entry(within, report),
         points=()
         if result is None
         else tuple(_point_entry(point, report) for point in result.points),
@@ -469,7 +499,7 @@ def _point_entry(point: RampPoint, report: RampReport) -> RampPointEntry:
         point,
         throughput=_interval_entry(point.throughput),
         offered_rate=point.offered,
-        infinite=infinite(responses | point.streams),
+        infinite=infinite(responses | point.streams | point.limits),
         resources={one.name: one.share for one in report.resources_at(point.level)},
     )
 

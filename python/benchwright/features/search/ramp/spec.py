@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from benchwright.core.criterion import Criterion, criterion_name
 from benchwright.features.generators.command import CommandGenerator
 from benchwright.features.load import workload as w
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.search.options import RampRequest
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 from benchwright.features.search.spec import LoadPlan, Spec
-from benchwright.features.search.spec_toml import ENGINE
+from benchwright.features.search.spec_toml import ENGINE, why_not_streamed
 from benchwright.inputs.form import Form, keys_of, read_values
 from benchwright.inputs.mistakes import Fault
 from benchwright.inputs.toml_table import TomlTable
@@ -140,3 +141,17 @@ def throughput_fault(axis: RampAxis, spec: Spec) -> str:
     if axis is RampAxis.USERS:
         return ""
     return "a series may count arrivals, which are no throughput of a rate"
+
+
+def criterion_fault(criterion: Criterion, spec: Spec) -> Fault | None:
+    """Return why a ramp cannot have the value that a criterion limits; None if it can."""
+    settings = spec.load.settings
+    if spec.load.generator == ENGINE:
+        return why_not_streamed(criterion, settings)
+    if isinstance(settings, CommandGenerator):
+        if criterion.key in {key for key, _ in settings.values}:
+            return None
+        message = f"the command does not report {criterion_name(criterion)}"
+        return Fault("bad-argument", message, "give the place of the value in its output")
+    refusal = settings.traits.refusal(criterion)
+    return Fault("bad-argument", refusal) if refusal else None

@@ -8,6 +8,7 @@ import enum
 
 import msgspec
 
+from benchwright.core.criterion import Criterion
 from benchwright.core.results import Estimate, Finding
 
 # -- the throughput of a trial (levels.py) --------------------------------------------------
@@ -173,6 +174,8 @@ class RampGoal(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float | None = None
     """Cost after which no further trial begins [s]."""
     confidence: float = 0.95
+    criteria: tuple[Criterion, ...] = ()
+    """Limits that levels are compared with; they end nothing."""
     seed: int = 1
     """Random seed of the order of the repeats, and of the generator's arrivals."""
 
@@ -207,6 +210,10 @@ class RampPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Means over the level's trials; None where a trial does not know it."""
     streams: dict[str, float] = {}
     """Those of STREAM_FIGURES that each trial of the level knows: means over its trials."""
+    limits: dict[str, float] = {}
+    """Values of the goal's criteria that each trial knows, by their keys: means over its trials."""
+    exceeded: tuple[str, ...] = ()
+    """Keys of the criteria that a trial did not hold, or does not know."""
     late_p99_ms: float | None = None
     """How late the generator was: the largest 99th percentile of the level's trials; None: it does
     not say [ms]."""
@@ -242,6 +249,9 @@ class RampResult(msgspec.Struct, frozen=True, kw_only=True):
     """By level; levels whose trials all failed are not there."""
     saturation: RampPoint | None = None
     """The last level at which throughput had grown; None unless it stopped growing."""
+    within: RampPoint | None = None
+    """The highest level up to which each trial held all criteria; None: not the first, or there are
+    none."""
     usl: UslFit | None = None
     usl_absent: str = ""
     """Why there is no fit."""

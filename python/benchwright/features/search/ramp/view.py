@@ -23,6 +23,7 @@ from benchwright.features.search.ramp.profile import band_of
 from benchwright.features.search.ramp.queues import LevelResources, QueueNetwork
 from benchwright.features.search.ramp.report import (
     RampReport,
+    exceeded_text,
     level_text,
     ramp_document,
     ramp_ending_text,
@@ -394,10 +395,14 @@ class RampView(SearchView[RampReport]):
             return f"{resources[0].name} {percent_text(resources[0].share)}" if resources else ""
 
         def remark(one: RampPoint) -> str:
+            marks = []
             if result.saturation is not None and one.level == result.saturation.level:
-                return "<- saturation"
-            errors = result.status is RampStatus.ERRORS
-            return "<- too many errors" if errors and one is points[-1] else ""
+                marks.append("<- saturation")
+            elif result.status is RampStatus.ERRORS and one is points[-1]:
+                marks.append("<- too many errors")
+            if exceeded := exceeded_text(one, self.report.goal):
+                marks.append(f"exceeds {exceeded}")
+            return "; ".join(marks)
 
         yield table_of(
             f"{self.part}-levels",
