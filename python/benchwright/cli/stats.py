@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         named = [(one.subject, one) for one in warned]
         for line in finding_paragraphs(named, report_width(), painter(sys.stderr)):
             print(line, file=sys.stderr)
-        sys.stdout.write(render_dump([(i.name, i.rows, i.sample) for i in inputs]))
+        paths = [{trial.epoch: trial.path for trial in i.trials if trial.path} for i in inputs]
+        sys.stdout.write(render_dump([(i.name, i.rows, i.sample) for i in inputs], paths))
         return 0
     if predicate is not None:
         return _answer(predicate, inputs, request.confidence, request.format == "json")

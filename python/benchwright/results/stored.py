@@ -15,6 +15,7 @@ from benchwright.core.plan import StopDecision
 from benchwright.core.results import Summary
 from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.evidence import ComparisonBuilder, ComparisonHistory, MetricValues
+from benchwright.decide.history import ReplicateOutcome
 from benchwright.findings.examine import codes_of_failures, findings_about
 from benchwright.findings.result import TestResult
 from benchwright.report.answer import Results
@@ -33,19 +34,19 @@ from benchwright.study.parsers.study import parsed_test
 from benchwright.suite.comparison import ComparisonRequest, rule_from_request
 
 
-def paired_blocks(inputs: Sequence[TestResult]) -> list[list[list[MetricValues | None]]]:
-    """Return the valid blocks: for each arm, the values of its trials.
+def add_paired(builder: ComparisonBuilder, inputs: Sequence[TestResult]) -> None:
+    """Add the valid blocks of the arms of one comparison, each in its replicate.
 
     Incomplete blocks, after an interrupt, are left out.
     """
     by_block = [_by_block(test) for test in inputs]
     each = inputs[0].arm.trials_per_block if inputs[0].arm else 1
-    shared = set(by_block[0]).intersection(*by_block[1:])
-    return [
-        [arm[number] for arm in by_block]
-        for number in sorted(shared)
-        if all(len(arm[number]) == each for arm in by_block)
-    ]
+    paths = {(trial.epoch - 1) // each: trial.path for trial in inputs[0].trials}
+    for number in sorted(set(by_block[0]).intersection(*by_block[1:])):
+        if all(len(arm[number]) == each for arm in by_block):
+            path = paths[number]
+            replicate = ReplicateOutcome(path, None, 0) if path else None
+            builder.add([arm[number] for arm in by_block], replicate=replicate)
 
 
 def _by_block(parsed_input: TestResult) -> dict[int, list[MetricValues | None]]:
@@ -185,11 +186,12 @@ def unfinished_comparison(
 
 def history_of_arms(rule: ComparisonRule, inputs: Sequence[TestResult]) -> ComparisonHistory:
     """Return the evidence of the arms of one comparison, as its rule counts it."""
-    blocks = paired_blocks(inputs) if rule.paired else [[_counted_values(test) for test in inputs]]
-    # These are without the trials of the warm-up.
+    # The values are without the trials of the warm-up.
     builder = ComparisonBuilder(msgspec.structs.replace(rule, warmup=0))
-    for block in blocks:
-        builder.add(block)
+    if rule.paired:
+        add_paired(builder, inputs)
+    else:
+        builder.add([_counted_values(test) for test in inputs])
     return builder.history()
 
 

@@ -8,6 +8,7 @@ are compared test by test: each is a comparison, and their P-values are adjusted
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -32,6 +33,8 @@ from benchwright.core.observation import TrialEnding
 from benchwright.core.plan import (
     SUCCESS,
     MetricSpec,
+    Replicated,
+    ReplicatePath,
     StopDecision,
     named_direction,
     usual_direction,
@@ -53,7 +56,7 @@ from benchwright.findings.examine import Questions, codes_of_failures, findings_
 from benchwright.findings.result import TestResult
 from benchwright.inputs.template import file_friendly
 from benchwright.results.inputs import check_ok_status, read_inputs
-from benchwright.results.stored import paired_blocks, values_of_trial
+from benchwright.results.stored import add_paired, values_of_trial
 from benchwright.run.checkouts import resolved
 from benchwright.stats.aggregate import MetricRules
 from benchwright.study.parsers.api import stated_settings
@@ -597,15 +600,42 @@ def _evidence(test: ComparedTest, request: ComparisonRequest) -> _Evidence:
     rule = rule_from_request(request, len(inputs), specs)
     rule = msgspec.structs.replace(rule, metrics=_shared(rule, inputs, test.unlike))
     paired = _are_paired(inputs)
-    blocks = paired_blocks(inputs) if paired else [[_values(i, ()) for i in inputs]]
     rule = _stored_rule(rule, inputs, paired)
     builder = ComparisonBuilder(rule)
-    for block in blocks:
-        builder.add(block)
+    if paired:
+        add_paired(builder, inputs)
+    else:
+        builder.add([_replicate_values(one) for one in inputs])
     counts = ", ".join(str(sum(x is not None for x in _values(i, ()))) for i in inputs)
     how = "paired by block" if paired else "each at its own time"
     detail = f"stored results, {counts} trials, {how}"
     return _Evidence(rule, builder.history(), test.arms, detail)
+
+
+def _replicate_values(one: TestResult) -> list[MetricValues | None]:
+    """Return what counts once: the values of each trial, None for a failed one; with levels of
+    replication the means of each outermost replicate, which is one value however many trials it has."""
+    if not isinstance(one.rule, Replicated):
+        return _values(one, ())
+    book = MetricRules(one.specs)
+    known = [(trial.path, values_of_trial(trial, book)) for trial in one.trials if not trial.warmup]
+    return list(_means(known))
+
+
+def _means(
+    known: Sequence[tuple[ReplicatePath, MetricValues | None]],
+) -> Iterator[MetricValues | None]:
+    """Yield the means of the replicates at the first place of the paths: each the plain mean of those
+    within it; None where a whole one failed."""
+    by_first: dict[int, list[tuple[ReplicatePath, MetricValues | None]]] = {}
+    for path, values in known:
+        by_first.setdefault(path[0], []).append((path[1:], values))
+    for own in by_first.values():
+        inner = [one for _, one in own] if not own[0][0] else list(_means(own))
+        there = [values for values in inner if values is not None]
+        names = dict.fromkeys(name for values in there for name in values)
+        each = {name: [values[name] for values in there if name in values] for name in names}
+        yield {name: math.fsum(n) / len(n) for name, n in each.items()} if there else None
 
 
 def _with_compared_metrics(test: ComparedTest, request: ComparisonRequest) -> ComparedTest:
@@ -829,8 +859,15 @@ def _stored_rule(
     design = ComparisonDesign.STORED
     if paired and arm is not None:
         design = ComparisonDesign.ABBA if arm.trials_per_block == 2 else ComparisonDesign.BLOCKS
+    levels = inputs[0].rule
     return msgspec.structs.replace(
-        rule, design=design, mode="watch", minimum=2, warmup=0, once=True
+        rule,
+        design=design,
+        mode="watch",
+        minimum=2,
+        warmup=0,
+        once=True,
+        replication=levels.replication if paired and isinstance(levels, Replicated) else None,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchwright.core.observation import MeasurementBlock
-from benchwright.core.plan import Pairs
+from benchwright.core.plan import Pairs, ReplicatePath
 from benchwright.core.quantity import finite
 from benchwright.core.results import Estimate, Summary
 from benchwright.core.text import (
@@ -626,26 +626,34 @@ def render_stats(document: StatsReport, form: str) -> str:
 # The raw rows as CSV, to debug a benchmark.
 
 _DUMP_COLUMNS = ("input", "thread", "epoch", "command", "status")
+_REPLICATE = "replicate"
 
 
-def render_dump(inputs: Sequence[tuple[str, Sequence[MeasurementBlock], Pairs]]) -> str:
+def render_dump(
+    inputs: Sequence[tuple[str, Sequence[MeasurementBlock], Pairs]],
+    paths: Sequence[Mapping[int, ReplicatePath]] = (),
+) -> str:
     """Return one line per measurement block of every input (name, blocks, levels), in order.
 
     Columns: input, thread, epoch, command, status, then the values in order of first
-    appearance, then the levels by factor. An absent value is an empty field; NaN is `nan`.
+    appearance, then the levels by factor, and where an input has `paths`, those of its replicates by
+    epoch, such as `2.1`. An absent value is an empty field; NaN is `nan`.
     """
     names = dict.fromkeys(
         name for _, blocks, _ in inputs for block in blocks for name in block.values
     )
     factors = _factors(sample for _, _, sample in inputs)
-    head = [*_DUMP_COLUMNS, *names, *_factor_headings(factors, {*_DUMP_COLUMNS, *names})]
+    fixed = (*_DUMP_COLUMNS, _REPLICATE) if any(paths) else _DUMP_COLUMNS
+    head = [*_DUMP_COLUMNS, *names, *_factor_headings(factors, {*fixed, *names})]
+    head += fixed[len(_DUMP_COLUMNS) :]
     rows: list[list[object]] = [
         [
             *(source, b.thread, b.epoch, b.command, b.status),
             *(b.values.get(name) for name in names),
             *_levels(factors, sample),
+            *([".".join(map(str, own.get(b.epoch, ())))] if any(paths) else ()),
         ]
-        for source, blocks, sample in inputs
+        for (source, blocks, sample), own in zip(inputs, paths or [{}] * len(inputs), strict=True)
         for b in blocks
     ]
     return csv_of_rows([head, *rows])
