@@ -340,3 +340,100 @@ def test_processes_that_vanish_while_read_do_no_harm(tmp_path: Path) -> None:
             hook.begin()
             assert hook.end()["other_cpu_s"] >= 0
         process.kill()
+
+
+_PERF = """#!/bin/sh
+# Counts nothing: what perf 6.1 wrote of a trial on a CPU with counters is written again.
+while [ "$1" != -- ]; do
+    case $1 in
+    --control) IFS=:, read -r _ control answer <<END
+$2
+END
+    ;;
+    -o) out=$2 ;;
+    esac
+    shift
+done
+shift
+"$@" &
+for word in enable disable; do
+    read -r said <"$control"
+    [ "$said" = "$word" ] || exit 1
+    echo ack >"$answer"
+done
+wait
+cat >"$out" <<'END'
+# started on Mon Nov 30 12:00:00 2026
+
+4000000000;;cycles;2000000000;100.00;2.000;GHz
+6000000000;;instructions;2000000000;100.00;1.50;insn per cycle
+200000;;cache-references;2000000000;100.00;;
+50000;;cache-misses;2000000000;100.00;25.00;of all cache refs
+<not supported>;;branches;0;100.00;;
+<not counted>;;branch-misses;0;0.00;;
+1999.50;msec;task-clock;1999500000;100.00;1.999;CPUs utilized
+1035;;context-switches;1999500000;100.00;517.6;/sec
+1.5;MiB;uncore_imc/data_reads/;2000000000;100.00;;
+END
+"""
+
+
+def test_counters_of_a_cpu_are_values_and_ratios(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perf = tmp_path / "bin" / "perf"
+    perf.parent.mkdir()
+    perf.write_text(_PERF)
+    perf.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
+    hook = Hook("counters", tmp_path)
+    hook.begin()
+    text = hook("end")
+    assert "# error: counters: not on this machine: branches, branch-misses\n" in text
+    assert parse_numbers(parse_aplog(text).values) == {
+        "counter_cycles": 4e9,
+        "counter_instructions": 6e9,
+        "counter_cache_references": 200_000,
+        "counter_cache_misses": 50_000,
+        "counter_task_clock_s": 1.9995,
+        "counter_context_switches": 1035,
+        "counter_uncore_imc_data_reads_bytes": 1_572_864,
+        "instructions_per_cycle": 1.5,
+        "cache_miss_share": 0.25,
+    }
+    assert hook("final") == ""
+
+
+def test_counters_without_perf_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "cat", "rm", "tail", "kill"):
+        if (found := shutil.which(name)) is not None:
+            (programs / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(programs))
+    hook = Hook("counters", tmp_path)
+    hook.begin()
+    assert hook("end") == "# error: counters: there is no program perf\n"
+
+
+def test_switches_are_counted_where_perf_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least as many as one program makes: two processes that wake each other."""
+    monkeypatch.setenv("BW_COUNTERS", "context-switches")
+    hook = Hook("counters", tmp_path)
+    hook.begin()
+    turns = 2000
+    there, back = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        for _ in range(turns):
+            os.write(back[1], os.read(there[0], 1))
+        os._exit(0)
+    for _ in range(turns):
+        os.write(there[1], b"x")
+        os.read(back[0], 1)
+    os.wait()
+    text = hook("end")
+    if "# error" in text:
+        pytest.skip(text)
+    assert parse_numbers(parse_aplog(text).values)["counter_context_switches"] >= turns

@@ -78,8 +78,11 @@ _EXTRAS = (
     MetricRule("voluntary_switches", "voluntary_switches", extra=True, signed=False),
     MetricRule("involuntary_switches", "involuntary_switches", extra=True, signed=False),
 )
-_GAUGES = ("free_memory_bytes", "available_memory_bytes")
-"""Values that shipped hooks read at one moment: amounts, not growth."""
+_GAUGES = (
+    *("free_memory_bytes", "available_memory_bytes"),
+    *("instructions_per_cycle", "cache_miss_share", "branch_miss_share"),
+)
+"""Values that shipped hooks read at one moment, or ratios: amounts, not growth."""
 _CHANGE = "free_memory_change_bytes"
 _GROWTH = (
     _CHANGE,
@@ -94,8 +97,8 @@ _GROWTH = (
 )
 """Values that shipped hooks count from a measurement's start to its end."""
 HOOK_VALUES = (*_GAUGES, *_GROWTH)
-_HOOK_VALUE = re.compile(rf"(?:.+_)?({'|'.join(HOOK_VALUES)})")
-"""A shipped hook's value, with the remote hook's prefix or without."""
+_HOOK_VALUE = re.compile(rf"(?:.+_)?({'|'.join(HOOK_VALUES)})|counter_[a-z0-9_]+")
+"""A shipped hook's value, with the remote hook's prefix or without; of the hook counters any event."""
 _BUILT_IN = {row.name: row for row in (*_TIMES, *_COMPUTED, *_EXTRAS)}
 TIMES = tuple(row.name for row in _TIMES)
 EXTRAS = frozenset(row.name for row in _EXTRAS)

@@ -404,7 +404,7 @@ Output = Annotated[
 Hooks = Annotated[
     tuple[str, ...],
     Option(
-        "measurement hook: free-memory, disk-io, other-cpu, network, nfsd, remote, or a path",
+        "measurement hook: free-memory, disk-io, other-cpu, network, nfsd, counters, remote, or a path",
         "NAME|PATH",
         flag="--hook",
         names="file",
