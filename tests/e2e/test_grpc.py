@@ -3,12 +3,9 @@ the server's own stamps."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 import statistics
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,54 +14,23 @@ from typing import Any
 import pytest
 
 from bw_command import bw
-from grpc_server import write_protos
 from own_certificate import certificate
+from running_grpc import GrpcServer, running_grpc
 
-STAND_INS = Path(__file__).parents[1] / "stand_ins"
 CALLS = 20
 """Of a load."""
 
 
-class Server:
-    """A server, and the calls that have ended on it."""
-
-    def __init__(self, target: str, directory: Path) -> None:
-        self.target = target
-        self.proto = directory / "greeter.proto"
-        self._calls = directory / "calls"
-
-    def calls(self, name: str) -> list[dict[str, Any]]:
-        """Return the calls whose request has this name."""
-        found = map(json.loads, self._calls.read_text().splitlines())
-        return [call for call in found if call["name"] == name]
-
-
-@contextlib.contextmanager
-def serving(directory: Path, *secret: str) -> Iterator[Server]:
-    directory.mkdir()
-    write_protos(directory)
-    command = [sys.executable, str(STAND_INS / "grpc_server.py"), str(directory / "calls"), *secret]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        target = process.stdout.readline().strip()
-        assert target, "the server did not start"
-        yield Server(target, directory)
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcServer]:
     for name in ("grpc_tools", "grpc_reflection"):
         pytest.importorskip(name, reason="grpcio-tools or grpcio-reflection is not installed")
-    with serving(tmp_path_factory.mktemp("grpc") / "server") as server:
+    with running_grpc(tmp_path_factory.mktemp("grpc") / "server") as server:
         yield server
 
 
 def load(
-    directory: Path, server: Server, method: str, request: Any, *words: str, calls: int = CALLS
+    directory: Path, server: GrpcServer, method: str, request: Any, *words: str, calls: int = CALLS
 ) -> dict[str, Any]:
     """Return the document of a load, whatever its exit status."""
     pace = ("--rate", "50", "--arrival", "constant", "--duration", f"{calls / 50:g}s")
@@ -82,7 +48,7 @@ def errors(document: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def test_a_response_holds_the_time_of_the_server(tmp_path: Path, server: Server) -> None:
+def test_a_response_holds_the_time_of_the_server(tmp_path: Path, server: GrpcServer) -> None:
     asked = {"name": "unary", "wait_ms": 20, "kind": "SOME"}
     result = load(tmp_path, server, "Hello", asked)["result"]
     assert result["counts"]["completed"] == CALLS
@@ -97,7 +63,7 @@ def test_a_response_holds_the_time_of_the_server(tmp_path: Path, server: Server)
 
 
 def test_the_first_message_of_a_stream_holds_the_time_of_the_server(
-    tmp_path: Path, server: Server
+    tmp_path: Path, server: GrpcServer
 ) -> None:
     asked = {"name": "stream", "count": 5, "wait_ms": 10}
     words = ("--limit", "p50 first < 60s")
@@ -112,7 +78,9 @@ def test_the_first_message_of_a_stream_holds_the_time_of_the_server(
     assert [limit["outcome"] for limit in found["limits"]] == ["passed"]
 
 
-def test_metadata_arrive_beside_what_a_client_of_grpc_sends(tmp_path: Path, server: Server) -> None:
+def test_metadata_arrive_beside_what_a_client_of_grpc_sends(
+    tmp_path: Path, server: GrpcServer
+) -> None:
     words = ("--metadata", "Tenant: a b", "--metadata", "trace-bin:AAH/", "--deadline", "30s")
     load(tmp_path, server, "Hello", {"name": "metadata"}, *words, calls=1)
     call = server.calls("metadata")[0]
@@ -127,7 +95,7 @@ def test_metadata_arrive_beside_what_a_client_of_grpc_sends(tmp_path: Path, serv
 @pytest.mark.parametrize("method", ["Hello", "Watch"])
 @pytest.mark.parametrize("status", ["NOT_FOUND", "UNAVAILABLE", "UNAUTHENTICATED"])
 def test_errors_have_the_name_of_their_status_and_the_text_of_the_server(
-    tmp_path: Path, server: Server, method: str, status: str
+    tmp_path: Path, server: GrpcServer, method: str, status: str
 ) -> None:
     found = load(tmp_path, server, method, {"count": 1, "status": status})
     assert errors(found) == {f"grpc {status}": CALLS}
@@ -135,7 +103,7 @@ def test_errors_have_the_name_of_their_status_and_the_text_of_the_server(
     assert said == {f"grpc {status}": f'said "{status}" é'}
 
 
-def test_accepted_statuses_are_no_errors(tmp_path: Path, server: Server) -> None:
+def test_accepted_statuses_are_no_errors(tmp_path: Path, server: GrpcServer) -> None:
     words = ("--accept", "NOT_FOUND,ABORTED")
     found = load(tmp_path, server, "Hello", '{"status": "NOT_FOUND"} {"status": "ABORTED"}', *words)
     assert errors(found) == {}
@@ -143,7 +111,7 @@ def test_accepted_statuses_are_no_errors(tmp_path: Path, server: Server) -> None
 
 
 def test_a_method_that_the_server_does_not_have_is_unimplemented(
-    tmp_path: Path, server: Server
+    tmp_path: Path, server: GrpcServer
 ) -> None:
     text = server.proto.read_text().replace("rpc Hello", "rpc Bye")
     other = tmp_path / "other.proto"
@@ -156,14 +124,14 @@ def test_a_method_that_the_server_does_not_have_is_unimplemented(
 
 @pytest.mark.parametrize("method", ["Hello", "Watch"])
 def test_calls_beyond_their_deadline_have_its_status(
-    tmp_path: Path, server: Server, method: str
+    tmp_path: Path, server: GrpcServer, method: str
 ) -> None:
     asked = {"count": 1, "wait_ms": 500}
     found = load(tmp_path, server, method, asked, "--deadline", "100ms", calls=10)
     assert errors(found) == {"grpc DEADLINE_EXCEEDED": 10}
 
 
-def test_several_messages_are_drawn_of_a_file(tmp_path: Path, server: Server) -> None:
+def test_several_messages_are_drawn_of_a_file(tmp_path: Path, server: GrpcServer) -> None:
     (tmp_path / "data.json").write_text('{"name": "one"}\n{"name": "other"}\n')
     load(tmp_path, server, "Hello", "@data.json", calls=50)
     each = [len(server.calls(name)) for name in ("one", "other")]
@@ -171,14 +139,14 @@ def test_several_messages_are_drawn_of_a_file(tmp_path: Path, server: Server) ->
     assert min(each) > 0
 
 
-def test_many_calls_share_a_connection(tmp_path: Path, server: Server) -> None:
+def test_many_calls_share_a_connection(tmp_path: Path, server: GrpcServer) -> None:
     words = ("--connections", "1", "--outstanding", "100")
     result = load(tmp_path, server, "Hello", {"wait_ms": 100}, *words)["result"]
     assert result["counts"]["errors"] == 0
     assert result["target"]["connections"] == 1
 
 
-def test_a_workload_has_the_same_keys(tmp_path: Path, server: Server) -> None:
+def test_a_workload_has_the_same_keys(tmp_path: Path, server: GrpcServer) -> None:
     keys = f"""
 [target]
 to = "{server.target}"
@@ -200,28 +168,28 @@ count = 5
     assert [dict(call["metadata"])["tenant"] for call in server.calls("toml")] == ["a"] * 5
 
 
-def test_compressed_messages_are_read_by_the_server(tmp_path: Path, server: Server) -> None:
+def test_compressed_messages_are_read_by_the_server(tmp_path: Path, server: GrpcServer) -> None:
     name = "compressed" * 1000
     found = load(tmp_path, server, "Hello", {"name": name}, "--compression", "gzip")
     assert errors(found) == {}
     assert len(server.calls(name)) == CALLS
 
 
-def test_a_stream_of_requests_is_one_call(tmp_path: Path, server: Server) -> None:
+def test_a_stream_of_requests_is_one_call(tmp_path: Path, server: GrpcServer) -> None:
     asked = [{"name": "first"}, {"name": "second"}, {"name": "third"}]
     found = load(tmp_path, server, "Upload", asked)
     assert (errors(found), found["result"]["counts"]["completed"]) == ({}, CALLS)
     assert len(server.calls("first,second,third")) == CALLS
 
 
-def test_streams_both_ways(tmp_path: Path, server: Server) -> None:
+def test_streams_both_ways(tmp_path: Path, server: GrpcServer) -> None:
     asked = [{"name": "chat", "count": 2}, {"name": "chat", "count": 3}]
     streams = load(tmp_path, server, "Chat", asked)["result"]["streams"]
     assert (streams["succeeded"], streams["content_events"]) == (CALLS, 5 * CALLS)
     assert len(server.calls("chat")) == 2 * CALLS
 
 
-def test_a_server_s_reflection_stands_for_its_proto(tmp_path: Path, server: Server) -> None:
+def test_a_server_s_reflection_stands_for_its_proto(tmp_path: Path, server: GrpcServer) -> None:
     words = ("load", "--target", server.target, "--rate", "50", "--duration", "200ms", "--json")
     words += ("--grpc", "demo.Greeter/Hello", "--data", '{"name": "reflected", "kind": "SOME"}')
     result = json.loads(bw(tmp_path, *words).stdout)["result"]
@@ -229,7 +197,7 @@ def test_a_server_s_reflection_stands_for_its_proto(tmp_path: Path, server: Serv
     assert len(server.calls("reflected")) == result["counts"]["completed"] > 0
 
 
-def requests(server: Server, *each: tuple[str, str]) -> str:
+def requests(server: GrpcServer, *each: tuple[str, str]) -> str:
     """Return the text of a workload with these methods, and the other keys of each."""
     tables = "".join(f'[[request]]\ngrpc = "demo.Greeter/{name}"\n{keys}\n' for name, keys in each)
     return (
@@ -238,7 +206,7 @@ def requests(server: Server, *each: tuple[str, str]) -> str:
     )
 
 
-def test_methods_of_a_workload_have_labels_and_weights(tmp_path: Path, server: Server) -> None:
+def test_methods_of_a_workload_have_labels_and_weights(tmp_path: Path, server: GrpcServer) -> None:
     upload = "label = \"upload\"\nweight = 3\ndata = [{name = 'up'}, {name = 'load'}]"
     hello = "data = {name = 'weighted'}"
     text = requests(server, ("Upload", upload), ("Hello", hello))
@@ -262,7 +230,7 @@ def test_methods_of_a_workload_have_labels_and_weights(tmp_path: Path, server: S
     ],
 )
 def test_mistakes_of_a_workload_s_methods_are_reported(
-    tmp_path: Path, server: Server, each: tuple[tuple[str, str], ...], said: str
+    tmp_path: Path, server: GrpcServer, each: tuple[tuple[str, str], ...], said: str
 ) -> None:
     (tmp_path / "load.toml").write_text(requests(server, *each))
     done = bw(tmp_path, "load", "load.toml")
@@ -291,7 +259,7 @@ def test_a_server_without_reflection_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_reported_at_their_option(
-    tmp_path: Path, server: Server, words: tuple[str, ...], said: str
+    tmp_path: Path, server: GrpcServer, words: tuple[str, ...], said: str
 ) -> None:
     usual = ("--grpc", "demo.Greeter/Hello", "--proto", str(server.proto), "--rate", "5")
     if "--target" not in words:
@@ -305,7 +273,7 @@ def test_a_server_with_tls(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="grpcio-tools has no wheel for this machine")
     file = certificate(tmp_path, "localhost")
     secret = str(file.with_suffix(".key")), str(file)
-    with serving(tmp_path / "server", *secret) as server:
+    with running_grpc(tmp_path / "server", "localhost", *secret) as server:
         found = load(tmp_path, server, "Watch", {"count": 3}, "--ca", secret[1])
         words = ("--target", server.target, "--ca", secret[1], "--rate", "9", "--duration", "1s")
         asked = bw(tmp_path, "load", *words, "--grpc", "demo.Greeter/Hello", "--json")

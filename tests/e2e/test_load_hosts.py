@@ -33,6 +33,7 @@ from benchwright.load import read_samples
 from bw_command import Done
 from load_hosts import ArrivalServer, Hosts, running_hosts, until
 from postgres_server import postgres
+from running_grpc import running_grpc
 from ssh_server import free_port
 
 pytestmark = [
@@ -410,6 +411,29 @@ def test_the_result_of_two_hosts_is_what_the_server_counted(
         parts = [histogram(one[times]) for one in labels.values()]
         whole = histogram(result["kinds"]["exchange"][times])
         assert np.array_equal(merged(parts).count, whole.count)
+
+
+def test_streams_of_two_hosts_are_those_that_the_server_sent(tmp_path: Path, hosts: Hosts) -> None:
+    for name in ("grpc_tools", "grpc_reflection"):
+        pytest.importorskip(name, reason="grpcio-tools or grpcio-reflection is not installed")
+    with running_grpc(tmp_path / "server", hosts.address) as server:
+        keys = f'grpc = "demo.Greeter/Watch"\nproto = "{server.proto}"\noutstanding = 16\n'
+        keys += 'data = {name = "hosts", count = 3, wait_ms = 1}\n'
+        counting = Counting(server.target, lambda _: Seen(*[Counter[str]()] * 3), keys)
+        (tmp_path / "w.toml").write_text(workload(counting))
+        words = ("w.toml", "--limit", "p50 first < 60s", "--json")
+        found = document_of(hosts.load(tmp_path, *words))
+        calls = server.calls("hosts")
+    result = found["result"]
+    check_whole(result)
+    streams = result["streams"]
+    assert streams["operations"] == streams["succeeded"] == len(calls) == OPERATIONS
+    assert streams["content_events"] == 3 * OPERATIONS
+    assert streams["gap_ns"]["count"] + streams["shared_events"] == 2 * OPERATIONS
+    assert histogram(streams["first_ns"]).total == OPERATIONS
+    clients = Counter(call["client"].split(":")[1] for call in calls)
+    assert clients == dict.fromkeys(hosts.addresses.values(), OPERATIONS // 2)
+    assert [limit["outcome"] for limit in found["limits"]] == ["passed"]
 
 
 def test_labels_of_two_hosts_are_those_of_one(tmp_path: Path, hosts: Hosts) -> None:

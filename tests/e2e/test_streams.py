@@ -165,6 +165,15 @@ def test_tokens_of_llama_cpp_are_those_that_it_counts(tmp_path: Path, llama: str
     assert streams["prompt_tokens"] > 5 * STREAMS
 
 
+def test_a_search_says_that_requests_waited_in_the_server(tmp_path: Path, llama: str) -> None:
+    model = ("--llm", "chat", "--model", "tiny", "--prompt-words", "100", "--connections", "200")
+    words = ("--axis", "rate", "--start", "200", "--highest", "200", "--hold", "3s", "--json")
+    done = bw(tmp_path, "ramp", "--target", llama, *model, "--depth", "200", *words)
+    found = json.loads(done.stdout)
+    assert any("server-queue" in trial["marks"] for trial in found["trials"]), done.stderr
+    assert "server-queue" in {finding["code"] for finding in found["findings"]}
+
+
 def test_a_replay_has_the_lengths_and_shared_prefixes_of_its_trace(
     tmp_path: Path, llama: str
 ) -> None:

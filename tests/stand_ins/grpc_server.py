@@ -1,8 +1,8 @@
 """A gRPC server by grpcio: one that answers, streams, waits and fails as a request says. Prints the
-target of bw, and writes a line of JSON for each call that has ended into a file: its metadata, when it
-began and when its first message left (CLOCK_MONOTONIC) [ns].
+target of bw, and writes a line of JSON for each call that has ended into a file: its client, its
+metadata, when it began and when its first message left (CLOCK_MONOTONIC) [ns].
 
-Usage: grpc_server.py FILE [KEY CERTIFICATE]
+Usage: grpc_server.py FILE ADDRESS [KEY CERTIFICATE]
 """
 
 from __future__ import annotations
@@ -17,28 +17,6 @@ from typing import Any, TextIO
 
 import grpc
 from grpc_reflection.v1alpha import reflection
-
-PROTO = """syntax = "proto3";
-package demo;
-import "kinds/kind.proto";
-service Greeter {
-  rpc Hello (Request) returns (Reply);
-  rpc Watch (Request) returns (stream Reply);
-  rpc Upload (stream Request) returns (Reply);
-  rpc Chat (stream Request) returns (stream Reply);
-}
-message Request { string name = 1; int32 count = 2; int32 wait_ms = 3; string status = 4; Kind kind = 5; }
-message Reply { string text = 1; }
-"""
-KIND = 'syntax = "proto3"; package demo; enum Kind { NONE = 0; SOME = 1; }'
-
-
-def write_protos(directory: Path) -> Path:
-    """Write the files of the service; return the first one."""
-    (directory / "kinds").mkdir(parents=True)
-    (directory / "kinds" / "kind.proto").write_text(KIND)
-    (directory / "greeter.proto").write_text(PROTO)
-    return directory / "greeter.proto"
 
 
 class Greeter:
@@ -77,6 +55,7 @@ class Greeter:
     def _end(self, request: Any, context: Any, began_ns: int, first_ns: int | None) -> None:
         call = {
             "name": request.name,
+            "client": context.peer(),
             "metadata": [
                 [name, value if isinstance(value, str) else value.hex()]
                 for name, value in context.invocation_metadata()
@@ -93,7 +72,7 @@ class Greeter:
 
 def main() -> None:
     """Serve until killed."""
-    calls, *secret = sys.argv[1:]
+    calls, address, *secret = sys.argv[1:]
     sys.path.insert(0, str(Path(calls).parent))
     protos, services = grpc.protos_and_services("greeter.proto")
     with open(calls, "w") as file:
@@ -103,10 +82,10 @@ def main() -> None:
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
         if secret:
             pair = tuple(Path(path).read_bytes() for path in secret)
-            port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([pair]))
-            print(f"grpcs://localhost:{port}", flush=True)
+            port = server.add_secure_port(f"{address}:0", grpc.ssl_server_credentials([pair]))
+            print(f"grpcs://{address}:{port}", flush=True)
         else:
-            print(f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", flush=True)
+            print(f"grpc://{address}:{server.add_insecure_port(f'{address}:0')}", flush=True)
         server.start()
         server.wait_for_termination()
 

@@ -46,6 +46,8 @@ from benchwright.features.load.plan import (
     plan_of_file,
 )
 from benchwright.features.load.request import NO_POSITIONS, InputPositions
+from benchwright.features.load.server_queue import QueueWatch, watched_queue
+from benchwright.features.load.stream_findings import server_queue
 from benchwright.features.load.types import EngineResult, FileSetProgress, LoadProgress
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.quiet.private_network import PrivateNetwork
@@ -266,6 +268,13 @@ class EngineGenerator:
         seed = (self._seed * 1_000_003 + load.number) % 2**53
         request = with_worker_cpus(with_seed(request, seed), self._cpus)
         (load.directory / "request.json").write_bytes(msgspec.json.encode(request))
+        # A server in a network of its own is not reached from here.
+        watching = contextlib.nullcontext() if self._prefix else watched_queue(request.target)
+        with watching as queue:
+            trial = self._run_request(request, load)
+        return _with_queue(trial, queue)
+
+    def _run_request(self, request: r.LoadRequest, load: LoadRun) -> LoadTrial:
         if self._hosts is not None:
             return self._run_on_hosts(self._hosts, request, load)
         with contextlib.ExitStack() as making:
@@ -414,6 +423,13 @@ class EngineGenerator:
             if where is not None:
                 error = mistake(where, fault.code, fault.message, fault.remedy)
         raise error
+
+
+def _with_queue(trial: LoadTrial, queue: QueueWatch | None) -> LoadTrial:
+    """Return a trial with its mark if requests waited in the queue of the server."""
+    if queue is None or queue.found is None or not any(server_queue(queue.found, "")):
+        return trial
+    return msgspec.structs.replace(trial, marks=(*trial.marks, "server-queue"))
 
 
 def _store(answer: LoadAnswer, load: LoadRun) -> None:
