@@ -294,6 +294,13 @@ def test_the_busiest_resources_are_a_column_a_panel_and_in_the_document() -> Non
         "queues disk vda 2 ms, CPU 1.2 ms of 1.5, elsewhere 4 ms an operation; disk vda allows 500/s, from "
         "3.6 users; at 64 users that predicts 500/s, and measured is 20 % less"
     ) in text
+    near = msgspec.structs.replace(
+        network, points=(network.points[0], QueuePoint(64, 500, 490, False, True))
+    )
+    text_near = " ".join(RampView(msgspec.structs.replace(report, network=near)).text().split())
+    assert (
+        "at 64 users that predicts 500/s, and measured is 2 % less, within its noise" in text_near
+    )
     assert "disk vda 50 %" in text
     document = json.loads(ramp_document(report, (), **STORED))
     assert document["points"][0]["resources"] == {"disk vda": 1 / 16, "CPU": 1 / 128}

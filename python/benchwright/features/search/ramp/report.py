@@ -250,19 +250,17 @@ def _network_text(network: QueueNetwork) -> str:
         f"{number_text(network.knee)} users"
     )
     tested = [point for point in network.points if not point.fitted]
-    worst = max(network.misses, key=lambda point: abs(point.difference), default=None)
-    if worst is None:
-        return f"{text}; that predicts the throughput up to {tested[-1].users} users"
+    worst = max(network.misses or tested, key=lambda point: abs(point.difference))
     less = worst.difference < 0
-    return (
-        f"{text}; at {worst.users} users that predicts {rate_text(worst.predicted)}, and measured is "
-        f"{percent_text(abs(worst.difference))} {'less' if less else 'more'}: "
-        + (
-            "something else limits it, or an operation costs more with more users"
-            if less
-            else "an operation costs less with more users, or a resource serves several at once"
-        )
+    text += (
+        f"; at {worst.users} users that predicts {rate_text(worst.predicted)}, and measured is "
+        f"{percent_text(abs(worst.difference))} {'less' if less else 'more'}"
     )
+    if worst.within:
+        return f"{text}, within its noise"
+    if less:
+        return f"{text}: something else limits it, or an operation costs more with more users"
+    return f"{text}: an operation costs less with more users, or a resource serves several at once"
 
 
 def _law_sentence(fit: UslFit, law: PreferredLaw, levels: int) -> str:
