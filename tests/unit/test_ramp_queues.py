@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
+import math
+import random
 from collections.abc import Callable
 
 import msgspec
@@ -74,7 +77,7 @@ def level_of(rate: float, seen: ResourceUse | None, users: int, **more: object) 
     )
 
 
-def used(rate: float, threads: int) -> ResourceUse:
+def used(rate: float, threads: int, engine: float = 0.3) -> ResourceUse:
     """Return the use of a server of so many threads that spends 2 ms of CPU and 1.4 ms of a disk."""
     cores = 0.002 * rate
     tasks = tuple(
@@ -82,17 +85,20 @@ def used(rate: float, threads: int) -> ResourceUse:
     )
     return use(
         cpu=cpu(0.0, target=cores),
-        tasks=(task("bw-engine-0", 0.3), *tasks),
+        tasks=(task("bw-engine-0", engine), *tasks),
         disks=(disk(min(0.0014 * rate, 1.0), 0.5),),
         target_io=None,
         own_io=None,
     )
 
 
-def ramp_of(throughput: Callable[[int], float], threads: int = 8) -> list[LoadTrial]:
+def ramp_of(
+    throughput: Callable[[int], float], threads: int = 8, engine: float = 0.3
+) -> list[LoadTrial]:
     return [
-        level_of(throughput(users), used(throughput(users), min(threads, users)), users)
+        level_of(rate, used(rate, min(threads, users), engine), users)
         for users in (1, 2, 4, 8, 16, 32)
+        for rate in [throughput(users)]
     ]
 
 
@@ -113,6 +119,51 @@ def test_the_demands_of_the_lower_levels_predict_the_higher_ones() -> None:
     for point in found.points:
         assert point.predicted == pytest.approx(point.measured, rel=1e-3)
     assert found.misses == ()
+
+
+def simulated(draws: list[Callable[[], float]], users: int, ends: int = 15_000) -> float:
+    """Return the throughput of users who pass two CPUs, a disk and a wait without a queue."""
+    free, waiting, events = [2, 1, users], [[], [], []], []  # type: ignore[var-annotated]
+    now, since, ended = 0.0, 0.0, 0
+
+    def arrive(station: int, user: int) -> None:
+        if free[station]:
+            free[station] -= 1
+            heapq.heappush(events, (now + draws[station](), user, station))
+        else:
+            waiting[station].append(user)
+
+    for user in range(users):
+        arrive(0, user)
+    while ended < ends:
+        now, user, station = heapq.heappop(events)
+        free[station] += 1
+        if waiting[station]:
+            arrive(station, waiting[station].pop(0))
+        if station == 2:
+            ended += 1
+            since = now if ended == ends // 5 else since
+        arrive((station + 1) % 3, user)
+    return (ends - ends // 5) / (now - since)
+
+
+@pytest.mark.parametrize("cv", [0.0, 1.0, 2.0])
+def test_the_distribution_of_service_times_is_no_reason_for_a_miss(cv: float) -> None:
+    draw = random.Random(7)
+    spread = math.sqrt(math.log(1 + cv * cv))
+
+    def times(mean: float) -> Callable[[], float]:
+        return lambda: draw.lognormvariate(math.log(mean) - spread**2 / 2, spread)
+
+    def throughput(users: int) -> float:
+        return simulated([times(0.002), times(0.0014), lambda: ELSEWHERE_S], users)
+
+    trials = ramp_of(throughput, engine=0.0)
+    found = queue_network(GOAL, trials)
+    assert found is not None
+    assert found.misses == ()
+    at_eight = next(point for point in found.points if point.users == 8)
+    assert (at_eight.difference > 0.02) == (cv == 0.0), "steady times queue less"
 
 
 def test_a_lock_is_what_the_queues_do_not_predict() -> None:
