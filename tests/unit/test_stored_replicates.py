@@ -12,8 +12,20 @@ from pathlib import Path
 import pytest
 
 from benchwright.cli.main import main
+from benchwright.features.history.answer import HistoryQuestion, history_answer
 from benchwright.features.history.inputs import read_run
+from benchwright.features.history.newest import log_and_error
+from benchwright.features.history.store import HistoryFile, history_of
+from benchwright.features.history.types import (
+    HistoryPoint,
+    LevelCost,
+    Run,
+    SeriesKey,
+    command_over,
+    levels_of,
+)
 from benchwright.results.stored_comparison import compared_inputs, compared_together
+from benchwright.stats.intervals import t_quantile
 from benchwright.stats.nested import nested_estimate
 from benchwright.study.contents import tests_of
 from benchwright.study.journal import Study
@@ -90,6 +102,14 @@ def test_the_dump_has_the_replicates(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.usefixtures("place")
+def test_values_that_only_environments_change_are_not_called_equal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run("s", 1, "--runs", "3")
+    assert "[constant]" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("place")
 def test_a_point_of_a_history_is_the_mean_over_replicates(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -108,3 +128,82 @@ def test_a_point_of_a_history_is_the_mean_over_replicates(
         one for one in json.loads(capsys.readouterr().out)["series"] if one["metric"] == "v"
     )
     assert series["points"][0]["low"] == pytest.approx(mean.low)
+    # Six values, however many trials: the error of a point is that of Student's with five degrees.
+    assert point.trials == 6
+    assert levels_of(point.command) == ("env",)
+    _, error = log_and_error(point.estimate, point.low, point.high, 0.95, point.trials)
+    half = math.log(mean.high / mean.low) / 2
+    assert error == pytest.approx(half / t_quantile(0.95, 5))
+
+
+# -- what levels cost, in histories ------------------------------------------------------------
+
+
+def points(
+    values: list[float], command: str = "sort"
+) -> tuple[tuple[SeriesKey, HistoryPoint], ...]:
+    return tuple(
+        (
+            SeriesKey("t", "elapsed", "m"),
+            HistoryPoint(
+                run=f"r{at}",
+                study="s",
+                session=1,
+                started_ns=at,
+                estimate=value,
+                trials=9,
+                unit="s",
+                command=command,
+            ),
+        )
+        for at, value in enumerate(values)
+    )
+
+
+@pytest.mark.parametrize("later", [3, 20])
+@pytest.mark.parametrize(
+    ("spread", "machine", "command", "is_doubtful"),
+    [
+        (0.03, "m", "sort", True),
+        (0.001, "m", "sort", False),
+        (0.03, "other", "sort", False),
+        (0.03, "m", command_over("sort", ["build", "env"]), False),
+    ],
+)
+def test_a_change_that_a_level_alone_makes_is_doubted(
+    spread: float, machine: str, command: str, is_doubtful: bool, later: int
+) -> None:
+    level = [1 + 0.001 * (-1) ** at for at in range(20)]
+    runs = [
+        Run(points=(one,), environment=None, machine="")
+        for one in points([*level, *(1.05 * value for value in level[:later])], command)
+    ]
+    names = {"machine": machine, "metric": "elapsed", "level": "env", "command": "sort"}
+    older = LevelCost(**names, spread=0.0, measured_ns=1)
+    newer = LevelCost(**names, spread=spread, measured_ns=2)
+    history = history_of(runs, costs=(newer, older))
+    (series,) = history_answer(history, HistoryQuestion()).series
+    # Of a few runs the newest differs from its level; of many, a step is open.
+    assert series.newest.verdict == "slower" or series.newest.open_step is not None
+    found = [one for one in series.findings if one.code == "one-replicate"]
+    assert bool(found) is is_doubtful
+    if found:
+        assert (
+            "% within one environment; two of them alone differ by up to 8.67 %"
+            in found[0].evidence
+        )
+
+
+@pytest.mark.usefixtures("place")
+def test_a_history_file_has_what_levels_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--study", "s", "--seed", "1", "--replicate", "env=6", *METRIC)
+    assert main(["compare", "--quiet", "--null", *words, "--", "sh p.sh"]) in (0, 3)
+    run("s", 2, "--runs", "2")
+    assert main(["history", "add", "s", "--file", "h.db"]) == 0
+    assert "not a part of a history" not in capsys.readouterr().out
+    with HistoryFile.open_to_read(Path("h.db")) as stored:
+        costs = stored.costs()
+    (cost,) = (one for one in costs if one.metric == "v")
+    assert cost.level == "env"
+    # The value is 10,000 to 14,095: a uniform one has a deviation of 10 %.
+    assert 0.02 < cost.spread < 0.3

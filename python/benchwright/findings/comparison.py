@@ -131,12 +131,15 @@ def comparison_findings(
     return (*found, *_one_replicate(comparison), *_not_in_cpu_time(comparison, times))
 
 
+def caused_by_level(spread: float, confidence: float = 0.95) -> float:
+    """Return up to which share two replicates of a level differ that spreads logarithms by `spread`
+    (standard deviation): by a normal variable with twice the variance of one."""
+    return math.expm1(NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt(2) * spread)
+
+
 def _one_replicate(comparison: ComparisonResult) -> Iterator[Finding]:
     """Yield a finding for each verdict on a difference that is smaller than what a level, of which
-    the comparison has one replicate, causes by the stored null comparison over levels.
-
-    Two replicates differ by a normal variable with twice the variance of one.
-    """
+    the comparison has one replicate, causes by the stored null comparison over levels."""
     rule, null = comparison.rule, comparison.null
     if rule.exactly is not None or null is None:
         return
@@ -147,9 +150,8 @@ def _one_replicate(comparison: ComparisonResult) -> Iterator[Finding]:
         if v.verdict not in (Verdict.FASTER, Verdict.SLOWER) or v.metric not in spreads:
             continue
         levels = spreads[v.metric]
-        quantile = NormalDist().inv_cdf(0.5 + rule.confidence / 2)
         for one in levels[:-1]:
-            caused = math.expm1(quantile * math.sqrt(2) * (one.spread or 0.0))
+            caused = caused_by_level(one.spread or 0.0, rule.confidence)
             effect = math.expm1(abs(math.log(v.ratio.value)))
             if one.level not in replicated and effect < caused:
                 shown = states(

@@ -343,7 +343,7 @@ def series_findings(
     found = {
         name: _within_replicates(column)
         for name, column in columns.items()
-        if len(column.values) >= t.FEWEST_TRIALS and len(set(column.paths)) != len(column.values)
+        if len(column.values) >= t.FEWEST_TRIALS and not _only_replicates_differ(column)
     }
     least = least_changes or {}
     judged = dict.fromkeys((*_about(rule, book, found), *also))
@@ -362,6 +362,17 @@ def series_findings(
         examined_series = series(name, len(others))
         result += _drift_of_other(examined_series)
     return tuple(result)
+
+
+def _only_replicates_differ(column: MetricColumn) -> bool:
+    """Return whether trials of one replicate are equal, or single, where those of others differ."""
+    each = set(zip(column.paths, column.values, strict=True)) if column.paths else set()
+    paths = len(set(column.paths))
+    return (
+        bool(each)
+        and len(each) == paths
+        and (paths == len(column.values) or len(set(column.values)) > 1)
+    )
 
 
 def _within_replicates(column: MetricColumn) -> MetricColumn:

@@ -23,7 +23,7 @@ from benchwright.core.results import Finding
 from benchwright.feature import observers
 from benchwright.findings.environment import environment_findings
 from benchwright.study.database import reporting_damage
-from benchwright.study.journal import JournalEntry, NewEntry, SessionInfo, Study
+from benchwright.study.journal import JournalEntry, NewEntry, SessionInfo, StoredSession, Study
 from benchwright.study.keys import (
     ENVIRONMENT_KEYS,
     FINDINGS_KEYS,
@@ -198,14 +198,18 @@ def last_null(study: Study) -> NullResult | None:
     Raises StudyError as `tests_of`.
     """
     with reporting_damage(study.path):
-        for session in reversed(study.sessions()):
-            if session.info.kind != NULL_KIND:
-                continue
-            for entry in study.entries(session.number, ("outcome",)):
-                if is_comparison_result(entry.key):
-                    null_record = msgspec.json.decode(entry.payload, type=_NullRecord)
-                    if null_record.null is not None:
-                        return null_record.null
+        sessions = [one for one in study.sessions() if one.info.kind == NULL_KIND]
+        return next(filter(None, (null_of(study, one) for one in reversed(sessions))), None)
+
+
+def null_of(study: Study, session: StoredSession) -> NullResult | None:
+    """Return the result of a null comparison's session; None if it has none. Raises StudyError."""
+    with reporting_damage(study.path):
+        for entry in study.entries(session.number, ("outcome",)):
+            if is_comparison_result(entry.key):
+                null_record = msgspec.json.decode(entry.payload, type=_NullRecord)
+                if null_record.null is not None:
+                    return null_record.null
     return None
 
 

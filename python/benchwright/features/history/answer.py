@@ -17,7 +17,7 @@ import msgspec
 
 from benchwright.core.numeric import np
 from benchwright.core.results import Estimate, Figure, Finding, FindingFigures, Value, states
-from benchwright.core.text import quantity_text, some_text
+from benchwright.core.text import noun_of, quantity_text, some_text
 from benchwright.features.history.findings import segments_of
 from benchwright.features.history.newest import (
     NO_RATIO,
@@ -37,16 +37,19 @@ from benchwright.features.history.types import (
     Acceptance,
     Better,
     HistoryPoint,
+    LevelCost,
     NoValue,
     RunHistory,
     Segment,
     Series,
     SeriesKey,
     gone_series,
+    levels_of,
     run_at,
     run_text,
 )
 from benchwright.findings.codes import make_finding, stated_text
+from benchwright.findings.comparison import caused_by_level
 from benchwright.stats.intervals import t_half_width
 from benchwright.stats.sample import moments
 from benchwright.stats.steps import (
@@ -234,7 +237,10 @@ def history_answer(
             undecided_from=of_levels.undecided_from,
             patterns=of_levels.patterns,
             newest=of_newest,
-            findings=tuple(_findings(name, one.points, of_levels, look)),
+            findings=(
+                *_findings(name, one.points, of_levels, look),
+                *_one_replicate(name, one, of_newest, history.costs),
+            ),
         )
         for one, name, of_levels, of_newest, look in zip(
             chosen, names, levels, newest, looks, strict=True
@@ -471,6 +477,34 @@ def _findings(
             after=segment.first,
         )
         yield make_finding("environment-changed-between-runs", name, shown)
+
+
+def _one_replicate(
+    name: str, series: Series, newest: NewestAnswer, costs: Sequence[LevelCost]
+) -> Iterator[Finding]:
+    """Yield a finding if the newest run, or else the level since an open step, differs by less than
+    a level of replication costs, of which each run has one replicate."""
+    point, ratio = series.newest, newest.ratio
+    if newest.verdict in ("no difference", "undecided"):
+        ratio = None if newest.open_step is None else newest.open_step.ratio
+    if ratio is None:
+        return
+    effect = math.expm1(abs(math.log(ratio.value)))
+    own = levels_of(point.command)
+    for one in costs:
+        caused = caused_by_level(one.spread)
+        is_its = (one.machine, one.metric) == (series.key.machine, series.key.metric)
+        if is_its and one.level not in own and effect < caused:
+            shown = states(
+                candidate=run_text(point),
+                metric=series.key.metric,
+                effect=Figure(effect, "%"),
+                level=noun_of(one.level),
+                caused=Figure(caused, "%"),
+                command=one.command,
+            )
+            yield make_finding("one-replicate", name, shown)
+            return
 
 
 _CODES: dict[PatternKind, str] = {

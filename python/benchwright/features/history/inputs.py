@@ -17,7 +17,14 @@ import msgspec
 
 from benchwright.core.errors import InputError, OperatingError, argument_error
 from benchwright.core.machine import revision_of
-from benchwright.core.plan import SUCCESS, TestPlan, name_with_threads, usual_direction
+from benchwright.core.plan import (
+    SUCCESS,
+    Replicated,
+    ReplicateLevel,
+    TestPlan,
+    name_with_threads,
+    usual_direction,
+)
 from benchwright.core.results import Estimate, Finding, Severity
 from benchwright.core.text import natural_key, plural
 from benchwright.feature import session_kind
@@ -33,18 +40,22 @@ from benchwright.features.history.store import (
 from benchwright.features.history.types import (
     Acceptance,
     HistoryPoint,
+    LevelCost,
     NoValue,
     Run,
     RunHistory,
     RunKeys,
     SeriesKey,
+    command_over,
+    newest_costs,
 )
 from benchwright.findings.result import TestResult
 from benchwright.machine.redact import without_secrets
 from benchwright.page.kinds import SessionOutcome
 from benchwright.report.answer import answer_of, estimate_of
 from benchwright.results.stored import results_of_tests
-from benchwright.study.contents import first_machine
+from benchwright.stats.aggregate import MetricColumn
+from benchwright.study.contents import NULL_KIND, first_machine, null_of
 from benchwright.study.directory import JOURNAL
 from benchwright.study.journal import StoredSession, Study
 from benchwright.study.parsers.api import content_head
@@ -96,9 +107,26 @@ def read_run(study: Study, session: StoredSession) -> Run:
         environment=environment,
         machine=machine_text(machine),
         without=tuple(one for one in found if isinstance(one, NoValue)),
+        costs=tuple(_costs(study, session, fingerprint)),
     )
     shown: Run = without_secrets(whole, session.info.commands)
     return shown
+
+
+def _costs(study: Study, session: StoredSession, machine: str) -> Iterator[LevelCost]:
+    """Yield what levels cost by a null comparison, without its trials."""
+    null = null_of(study, session) if session.info.kind == NULL_KIND else None
+    for floor in () if null is None else null.floors:
+        for one in () if floor.levels is msgspec.UNSET else floor.levels[:-1]:
+            if null is not None and one.spread:
+                yield LevelCost(
+                    machine=machine,
+                    metric=floor.metric,
+                    level=one.level,
+                    spread=one.spread,
+                    command=null.command,
+                    measured_ns=null.measured_ns,
+                )
 
 
 def _no_value(
@@ -161,6 +189,7 @@ def _points_of_test(test: TestResult, session: StoredSession, common: HistoryPoi
     wanted = {answer.metric, *(other.metric for other in answer.others)}
     asked = set(wanted)
     codes = _serious(test.findings or ())
+    levels = [one.kind.value for one in _levels(test)]
     for metric in test.columns:
         estimate = estimate_of(test, metric)
         if rules.row(metric).computed or not math.isfinite(estimate.value):
@@ -171,8 +200,9 @@ def _points_of_test(test: TestResult, session: StoredSession, common: HistoryPoi
             metric,
             msgspec.structs.replace(
                 _with_estimate(common, estimate),
+                trials=_counted(test.columns[metric]),
                 better=better.get(metric) or usual_direction(metric),
-                command=_command(plan),
+                command=command_over(_command(plan), levels),
                 codes=codes,
                 state=answer.state,
                 asked=metric in wanted,
@@ -196,6 +226,15 @@ def _with_estimate(point: HistoryPoint, estimate: Estimate) -> HistoryPoint:
         trials=estimate.n,
         unit=estimate.unit,
     )
+
+
+def _levels(test: TestResult) -> tuple[ReplicateLevel, ...]:
+    return test.rule.replication.levels if isinstance(test.rule, Replicated) else ()
+
+
+def _counted(column: MetricColumn) -> int:
+    """Return the number of values that an interval is of."""
+    return len({path[0] for path in column.paths}) or len(column.values)
 
 
 def _serious(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -281,6 +320,7 @@ class ReadRuns(msgspec.Struct, frozen=True):
 
     runs: tuple[Run, ...]
     acceptances: tuple[Acceptance, ...]
+    costs: tuple[LevelCost, ...]
     without: tuple[NoValue, ...]
     """What has no value in the runs, and in the history files."""
     hidden: tuple[RunKeys, ...]
@@ -302,6 +342,7 @@ class ReadRuns(msgspec.Struct, frozen=True):
         return history_of(
             self.runs,
             self.acceptances,
+            costs=self.costs,
             without=self.without,
             hidden=self.hidden,
             unread=self.all_unread,
@@ -321,6 +362,7 @@ class _Reading:
         """Of history files."""
         self.full_names: dict[str, str] = {}
         self.acceptances: list[Acceptance] = []
+        self.costs: list[LevelCost] = []
         self.without: list[NoValue] = []
         self.hidden: list[RunKeys] = []
         self.unread: list[str] = []
@@ -331,9 +373,10 @@ class _Reading:
         """Add the runs of a study or a file."""
         for run in runs:
             self.without += run.without
+            self.costs += run.costs
             if run.name:
                 self.runs.append(run)
-            else:
+            elif not run.costs:
                 self.sessions_without_points += 1
 
     def know(self, file: HistoryFile) -> None:
@@ -429,6 +472,7 @@ def read_runs(
     return ReadRuns(
         runs=tuple(reading.runs),
         acceptances=tuple(dict.fromkeys(reading.acceptances)),
+        costs=newest_costs(reading.costs),
         without=tuple(reading.without),
         hidden=tuple(reading.hidden),
         unread=tuple(reading.unread),
@@ -479,6 +523,7 @@ def _read_path(path: Path, found: _Reading, wanted: Wanted | None, since_ns: int
                 found.hidden += hidden
             found.without += history.without()
             found.acceptances += history.acceptances()
+            found.costs += history.costs()
     if path.is_dir() and _has_study(path):
         _read_folder(path, found)
     elif not is_history_file(path) and not _has_history_alone(path):

@@ -215,6 +215,7 @@ def add(arguments: argparse.Namespace) -> int:
     with HistoryFile.open_to_write(file) as stored:
         added = stored.add(read.runs)
         stored.add_without(read.without)
+        stored.add_costs(read.costs)
         for acceptance in read.acceptances:
             stored.accept(acceptance)
         without = stored.unresolved(read.without)

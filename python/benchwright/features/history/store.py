@@ -33,6 +33,7 @@ from benchwright.features.history.types import (
     Environment,
     HistoryPoint,
     LaterRuns,
+    LevelCost,
     NoValue,
     Run,
     RunHistory,
@@ -41,6 +42,7 @@ from benchwright.features.history.types import (
     SeriesKey,
     keys_of_run,
     lost_values,
+    newest_costs,
     unresolved,
     with_lost,
 )
@@ -72,6 +74,7 @@ def history_of(
     runs: Iterable[Run],
     acceptances: Iterable[Acceptance] = (),
     *,
+    costs: Iterable[LevelCost] = (),
     without: Iterable[NoValue] = (),
     hidden: Iterable[RunKeys] = (),
     unread: Iterable[str] = (),
@@ -102,6 +105,7 @@ def history_of(
         environments=environments,
         machines=machines,
         acceptances=tuple(acceptances),
+        costs=newest_costs(costs),
         without=with_lost(
             unresolved(without, _value_times(have)), unresolved(lost, _value_times(have))
         ),
@@ -251,6 +255,16 @@ _NO_VALUE = """CREATE TABLE IF NOT EXISTS no_value (
     started_ns INTEGER NOT NULL,
     record BLOB NOT NULL,
     PRIMARY KEY (test, metric)
+) STRICT, WITHOUT ROWID"""
+
+# What levels cost by the newest null comparison of a machine; an older bw reads the file without it.
+_LEVEL_COST = """CREATE TABLE IF NOT EXISTS level_cost (
+    machine TEXT NOT NULL,
+    metric TEXT NOT NULL,
+    level TEXT NOT NULL,
+    measured_ns INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (machine, metric, level)
 ) STRICT, WITHOUT ROWID"""
 
 # A test of another tool's file has a short name in its series as long as that is enough
@@ -459,6 +473,19 @@ class HistoryFile:
                 ),
             )
 
+    def add_costs(self, found: Iterable[LevelCost]) -> None:
+        """Store what levels cost, unless a newer figure is stored."""
+        self._database.execute(_LEVEL_COST)
+        self._database.executemany(
+            "INSERT INTO level_cost VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "measured_ns = excluded.measured_ns, record = excluded.record "
+            "WHERE excluded.measured_ns >= measured_ns",
+            [
+                (*(one.machine, one.metric, one.level, one.measured_ns), msgspec.json.encode(one))
+                for one in found
+            ],
+        )
+
     def _insert(self, run: Run, digest: bytes, place: int | None) -> None:
         execute = self._database.execute
         first = run.points[0][1]
@@ -641,6 +668,15 @@ class HistoryFile:
             return []
         rows = self._database.execute("SELECT record FROM no_value ORDER BY test, metric")
         return [msgspec.json.decode(record, type=NoValue) for (record,) in rows]
+
+    def costs(self) -> list[LevelCost]:
+        """Return what levels cost, of each machine, metric and level the newest."""
+        if not self._has_table("level_cost"):
+            return []
+        rows = self._database.execute(
+            "SELECT record FROM level_cost ORDER BY machine, metric, level"
+        )
+        return [msgspec.json.decode(record, type=LevelCost) for (record,) in rows]
 
     def unresolved(self, found: Sequence[NoValue]) -> tuple[NoValue, ...]:
         """Return what of this has had no value since, in any run of the file."""

@@ -58,6 +58,8 @@ class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     """Of the interval; None without one."""
     trials: int
+    """The number of values that the interval is of: trials, or with levels of replication outermost
+    replicates."""
     unit: str = ""
     better: Better = "lower"
     commit: str | None = None
@@ -194,6 +196,43 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
 
 
+class LevelCost(msgspec.Struct, frozen=True, kw_only=True):
+    """By how much replicates of a level differ on a machine, by a null comparison over levels."""
+
+    machine: str
+    """As of a series, like the next."""
+    metric: str
+    level: str
+    """Such as `env`."""
+    spread: float
+    """Standard deviation of the logarithms."""
+    command: str
+    """That was compared with itself."""
+    measured_ns: int
+    """CLOCK_REALTIME [ns since 1970]."""
+
+
+def newest_costs(found: Iterable[LevelCost]) -> tuple[LevelCost, ...]:
+    """Return of each machine, metric and level the newest."""
+    ordered = sorted(found, key=lambda one: one.measured_ns)
+    return tuple({(one.machine, one.metric, one.level): one for one in ordered}.values())
+
+
+_OVER = re.compile(r", drawn again: ((?:[a-z]+, )*[a-z]+)\Z")
+
+
+def command_over(command: str, levels: Sequence[str]) -> str:
+    """Return the command of a point whose value is the mean over replicates of levels: it is not
+    compared with that of one replicate."""
+    return f"{command}, drawn again: {', '.join(levels)}" if levels else command
+
+
+def levels_of(command: str) -> tuple[str, ...]:
+    """Return the levels of `command_over`."""
+    found = _OVER.search(command)
+    return tuple(found[1].split(", ")) if found else ()
+
+
 class NoValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a session should have measured, and has no value of."""
 
@@ -221,6 +260,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The machine in words, such as `AMD EPYC, 2 CPUs, 24 GiB`."""
     without: tuple[NoValue, ...] = ()
     """What has no value in this session."""
+    costs: tuple[LevelCost, ...] = ()
+    """What levels cost, of a null comparison over levels."""
     full_names: tuple[tuple[str, str], ...] = ()
     """The names of tests in the keys, without labels, that stand for a full name, and the full
     ones."""
@@ -259,6 +300,8 @@ class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
     machines: Mapping[str, str]
     """The machines in words, by fingerprint."""
     acceptances: tuple[Acceptance, ...] = ()
+    costs: tuple[LevelCost, ...] = ()
+    """Of each machine, metric and level the newest."""
     without: tuple[NoValue, ...] = ()
     """What has no value in any run as new as its session, in order of tests and metrics."""
     unread: tuple[str, ...] = ()
