@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from benchwright.feature import Feature
+from benchwright.feature import DocumentType, Feature
 
 if TYPE_CHECKING:
+    from benchwright.cli.shared_options import AddedOptions
     from benchwright.watch.observer import ObserverKind
 
 
@@ -20,6 +21,18 @@ class Profile(Feature):
         from benchwright.features.profile.kinds import CHARACTERIZE, PROFILE
 
         return (PROFILE, CHARACTERIZE)
+
+    def options(self, command: str) -> Sequence[AddedOptions]:
+        if command != "compare":
+            return ()
+        from benchwright.features.profile.io_options import ADDED
+
+        return (ADDED,)
+
+    def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        from benchwright.features.profile.compare import IoComparison
+
+        return {IoComparison: None}
 
 
 FEATURE: Feature = Profile()

@@ -573,7 +573,7 @@ def _end(text: str) -> str:
     return (
         f'interval:ms:{TICK_MS} {{ printf("tick %llu\\n", nsecs); '
         f"print(@cpu, {THREADS_SHOWN}); print(@wait, {THREADS_SHOWN}); "
-        f"print(@n, {SHOWN}); }}\n"
+        f"print(@all, {SHOWN}); print(@n, {SHOWN}); }}\n"
         f'END {{ {clear} printf("tick %llu\\n", nsecs); }}'
     )
 

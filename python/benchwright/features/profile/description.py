@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from benchwright.core.numeric import np
 from benchwright.features.profile.kernel_counter import MAP_KEYS
 from benchwright.features.profile.totals import (
     FilesReached,
@@ -34,6 +35,7 @@ from benchwright.features.profile.totals import (
 from benchwright.features.profile.types import (
     DISK_KINDS,
     SEEKABLE_KINDS,
+    Arrivals,
     BusiestThread,
     Characterization,
     CountingMethod,
@@ -229,6 +231,29 @@ def under_way_s(maps: Maps) -> float | None:
     begun, ended = (maps.get(name, {}).get((), 0) for name in ("givenat", "takenat"))
     # The sums may have wrapped; their difference is correct.
     return (ended - begun) % (1 << 64) / 1e9
+
+
+# -- Arrivals, from the totals at ticks. Pure -------------------------------------------
+
+_TICKS_A_SLOT = 2
+"""Printings are late by parts of a tick: a slot of one tick would have its neighbour's calls."""
+_MOST_SLOTS = 1000
+
+
+def arrivals(ticks: Sequence[TotalsTick], begin_ns: int, seconds: float) -> Arrivals | None:
+    """Return the calls in equal slots from `begin_ns` on [CLOCK_MONOTONIC ns], by interpolation
+    between ticks; None if there are too few ticks for that."""
+    end_ns = begin_ns + round(seconds * 1e9)
+    inside = [tick for tick in ticks if begin_ns < tick.at_ns <= end_ns]
+    slots = min(len(inside) // _TICKS_A_SLOT, _MOST_SLOTS)
+    if slots < 1:
+        return None
+    edges = np.linspace(begin_ns, inside[-1].at_ns, slots + 1)
+    known = [begin_ns, *(tick.at_ns for tick in inside)]
+    counts = np.maximum.accumulate([0, *(tick.total for tick in inside)])
+    totals = np.rint(np.interp(edges, known, counts)).astype(int)
+    slot_s = (inside[-1].at_ns - begin_ns) / 1e9 / slots
+    return Arrivals(slot_s, tuple(map(int, np.diff(totals))))
 
 
 # -- Phases, from the totals at ticks. Pure --------------------------------------------
@@ -488,6 +513,7 @@ def describe_io(found: Totals, around: DescriptionContext) -> Characterization:
         mapped=mapped(maps),
         queued_s=under_way_s(maps),
         phases=phases(found.ticks, around.begin_ns),
+        arrivals=arrivals(found.ticks, around.begin_ns, around.seconds),
         file_systems=_file_systems(maps, moved, around),
         throttled=maps.get("pauses", {}).get((), 0) if in_kernel else None,
         throttled_s=maps.get("paused", {}).get((), 0) / 1000 if in_kernel else None,

@@ -173,6 +173,13 @@ class TotalsTick(msgspec.Struct, frozen=True):
     """CPU time of the busiest threads [ns], by (thread, name)."""
     waited: Mapping[MapKey, int] = {}
     """Time for which they were preempted although they could run [ns]."""
+    messages: int = 0
+    """Calls that moved data of pipes, sockets and character devices."""
+
+    @property
+    def total(self) -> int:
+        """All calls so far that moved data."""
+        return sum(self.calls.values()) + self.messages
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -207,7 +214,8 @@ def totals(lines: Iterable[str]) -> Totals:
                         ran, waited = maps.get("cpu", {}), maps.get("wait", {})
                         if ticks and sum(maps["n"].values()) < sum(ticks[-1].calls.values()):
                             ticks = []  # They were cleared: counting begins.
-                        ticks.append(TotalsTick(at_ns, maps["n"], ran, waited))
+                        messages = sum(maps.get("all", {}).values())
+                        ticks.append(TotalsTick(at_ns, maps["n"], ran, waited, messages))
                         ticks = ticks if len(ticks) < MOST_TICKS else ticks[1::2]
                         at_ns = 0
             case {"type": "hist", "data": dict(data)}:

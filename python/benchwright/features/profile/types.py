@@ -135,6 +135,13 @@ class IoPhase(msgspec.Struct, frozen=True, omit_defaults=True):
     """None where it was not recorded."""
 
 
+class Arrivals(msgspec.Struct, frozen=True):
+    """When calls that move data came: how many in each slot of the time."""
+
+    slot_s: float
+    calls: tuple[int, ...]
+
+
 class FileSystemEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One tracepoint of a file system, counted for the tasks of the trial."""
 
@@ -214,6 +221,8 @@ class Characterization(msgspec.Struct, frozen=True, omit_defaults=True):
     queued_s: float | None = None
     """Time of all operations of libaio from being handed over to being taken back."""
     phases: tuple[IoPhase, ...] = ()
+    arrivals: Arrivals | None = None
+    """None: recorded by a version that did not, or too briefly."""
     file_systems: tuple[FileSystemUse, ...] = ()
     throttled: int | None = None
     """How often a writer was made to wait for dirty pages to be written."""
