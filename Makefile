@@ -112,7 +112,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 BUSY :=
 
 # Each has a target of its own.
-LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py benches/streams.py
+LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py benches/streams.py benches/grpc_peers.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -124,6 +124,7 @@ bench-engine: setup ## the load engine beside fio, wrk, shb, oha and libnfs, tho
 
 bench-streams: setup ## the times of streams beside AIPerf and guidellm, against the stamps of a server of ours, into target/streams; goes on where it was stopped; two hours, on a quiet machine
 	$(BIN)/python benches/streams.py --out target/streams $(BUSY)
+	PATH="$$(scripts/generators.sh):$$PATH" $(BIN)/python benches/grpc_peers.py $(BUSY)
 
 limiters: setup ## the ground truth of bw why: each limiter made to happen twenty times; half an hour, on a quiet machine
 	$(BIN)/python tests/limiters/limiter_matrix.py --repetitions 20 $(BUSY)
@@ -135,7 +136,7 @@ peak-nfs: setup ## the same with ten searches of NFS-Ganesha under each of Fstre
 	$(BIN)/python benches/peak_real.py --out target/peak-nfs --repetitions 10 --budget 10m --place alone --only nfs-specsfs97 --only nfs-web-server --only nfs-db_tp --only nfs-mail $(BUSY)
 
 peak-llm: setup ## the same with ten searches of llama.cpp with two models, under limits of the first token and the time per token, into target/peak-llm; goes on where it was stopped; 40 minutes, on a quiet machine
-	$(BIN)/python benches/peak_real.py --out target/peak-llm --repetitions 10 --place alone --only llama-43mb --only llama-300kb
+	$(BIN)/python benches/peak_real.py --out target/peak-llm --repetitions 10 --place alone --only llama-43mb --only llama-300kb $(BUSY)
 
 surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPECsfs97 and DB_TP, with long runs as the truth; goes on where it was stopped; six to twelve hours, on a quiet machine
 	$(BIN)/python benches/surface_servers.py --out target/surface-nfs $(BUSY)

@@ -36,8 +36,9 @@ def write_protos(directory: Path) -> Path:
 class GrpcServer:
     """A server, and the calls that have ended on it."""
 
-    def __init__(self, target: str, directory: Path) -> None:
+    def __init__(self, target: str, directory: Path, pid: int) -> None:
         self.target = target
+        self.pid = pid
         self.proto = directory / "greeter.proto"
         self._calls = directory / "calls"
 
@@ -59,7 +60,7 @@ def running_grpc(directory: Path, address: str = "127.0.0.1", *secret: str) -> I
         assert process.stdout is not None
         target = process.stdout.readline().strip()
         assert target, "the server did not start"
-        yield GrpcServer(target, directory)
+        yield GrpcServer(target, directory, process.pid)
     finally:
         process.kill()
         process.communicate()
