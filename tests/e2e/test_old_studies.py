@@ -85,6 +85,7 @@ ADDED = (
     *("resources", "network"),
     *("running", "processes", "observed"),
     *("within", "limits", "exceeded"),
+    *("lost", "of"),
 )
 """Members that documents have since."""
 ESTIMATES = re.compile(

@@ -20,7 +20,7 @@ from benchwright.features.load.engine import aplog_text, load_metrics
 from benchwright.features.load.engine_values import counts_of, load_values
 from benchwright.features.load.limits import judged
 from benchwright.features.load.report import LoadReport
-from benchwright.features.load.response_times import chain_times, host_times, response_times
+from benchwright.features.load.response_times import chain_times, host_times, kind_times
 from benchwright.features.load.types import EngineResult, HostResult, SequenceResult
 from benchwright.features.load.view import load_text
 from hdr_text import bucket, encode
@@ -106,7 +106,7 @@ def test_every_output_has_the_percentile_that_counting_gives(
         float(stored[f"response_ns_{name}"]) if value is not None else None
         for name, value in zip(SHARES, expected, strict=True)
     ] == expected
-    of_label = response_times(result, "one", label=True)
+    of_label = kind_times(result, result.labels["one"])
     assert [getattr(of_label, name) for name in SHARES] == expected
     assert of_label.mean == result.all.response_ns.mean
 
@@ -132,7 +132,8 @@ def test_limits_and_criteria_have_the_same_percentiles(
         in_ms = None if expected is None else pytest.approx(expected / 1e6)
         assert verdict.value == in_ms
         key = limit.criterion.key
-        tally = counts_of(result, lasted_s=1.0, patience_s=1.0)
+        groups = filter(None, [limit.criterion.of])
+        tally = counts_of(result, lasted_s=1.0, patience_s=1.0, groups=groups)
         value = load_values(tally, [limit.criterion])[key]
         assert value == (math.inf if expected is None else in_ms)
 

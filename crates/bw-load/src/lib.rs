@@ -7,6 +7,7 @@ pub mod environment;
 pub mod file;
 pub mod file_set;
 pub mod floor;
+mod groups;
 pub mod http;
 pub mod kernel_probe;
 mod labels;

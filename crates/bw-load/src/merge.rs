@@ -6,7 +6,7 @@
 use crate::result::{LittleLaw, merged_target};
 use bw_model::{EngineError, Nanos};
 use bw_record::streams::StreamSummary;
-use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary};
+use bw_record::summary::{GroupSummary, HistogramSummary, IntervalSummary, KindSummary};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -88,6 +88,10 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
     if all.contains_key("labels") {
         let labels = summaries(results, "labels")?;
         all.insert("labels".to_owned(), json!(labels));
+    }
+    if all.contains_key("groups") {
+        let groups = GroupSummary::merged(each(results, "groups")?)?;
+        all.insert("groups".to_owned(), json!(groups));
     }
     all.remove("type");
     Ok(Value::Object(std::mem::take(all)))

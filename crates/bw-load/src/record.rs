@@ -12,14 +12,14 @@
 //! repeats or wrongly stamps an operation makes the two differ. Source: J. D. C. Little, Operations Research 9 (1961).
 
 use crate::channels::BlockSender;
-use crate::labels::{LabelRecords, Labels};
+use crate::groups::{GroupRecords, Groups};
 use crate::queue::{InFlight, Planned};
 use crate::routes::Routes;
 use crate::target::{SeenStream, Target};
-use bw_model::{DROPPED, Kind, Nanos, Row};
+use bw_model::{DROPPED, Nanos, Row};
 use bw_record::interval::Interval;
-use bw_record::recorder::{OperationOutcome, Recorder, narrow};
-use bw_record::streams::{LostStreams, StreamEnd, StreamLimit, StreamRecord, is_good};
+use bw_record::recorder::{LostOperations, OperationOutcome, Recorder, narrow};
+use bw_record::streams::{StreamEnd, StreamLimit, StreamRecord, is_good};
 use bw_schedule::filaments::{SequenceEnd, SequenceOutcome};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -177,8 +177,7 @@ pub struct WorkerRecord {
     flow: FlowCounts,
     in_flight: InFlightIntegral,
     failed_ns: u128,
-    recorder: Recorder,
-    labels: Option<LabelRecords>,
+    groups: GroupRecords,
     interval: Box<Interval>,
     intervals: BlockSender<Box<Interval>>,
     backlog: VecDeque<Box<Interval>>,
@@ -231,8 +230,7 @@ impl WorkerRecord {
             flow: FlowCounts::default(),
             in_flight: InFlightIntegral::default(),
             failed_ns: 0,
-            recorder: Recorder::new(),
-            labels: None,
+            groups: GroupRecords::one(),
             interval: Box::new(Interval::new(0)),
             intervals,
             backlog: VecDeque::new(),
@@ -272,21 +270,11 @@ impl WorkerRecord {
         Self { routes, ..self }
     }
 
-    /// Records the operations of each label too.
+    /// Records the operations of each group, and allocates the histograms for what these are expected to issue and for
+    /// this number of chains. Writes to all memory of the record, so that the run has no page faults for it.
     #[must_use]
-    pub(crate) fn with_labels(self, labels: Option<Arc<Labels>>) -> Self {
-        Self {
-            labels: labels.map(LabelRecords::new),
-            ..self
-        }
-    }
-
-    /// Allocates the histograms for these kinds of operations and this number of chains, and writes to all memory of the
-    /// record, so that the run has no page faults for it.
-    #[must_use]
-    pub fn expecting(mut self, kinds: impl IntoIterator<Item = Kind>, chains: usize) -> Self {
-        self.recorder.expect(kinds, chains);
-        self.recorder.touch();
+    pub(crate) fn with_groups(mut self, groups: Arc<Groups>, chains: usize) -> Self {
+        self.groups = GroupRecords::new(groups, chains);
         self.interval.touch();
         if let Some(rows) = &mut self.rows {
             touch(&mut rows.block);
@@ -360,9 +348,7 @@ impl WorkerRecord {
     pub fn dropped(&mut self, planned: &Planned) {
         self.interval.dropped += 1;
         self.counts.dropped += u64::from(self.measured(planned));
-        if let Some(lost) = self.lost_stream(planned) {
-            lost.dropped += 1;
-        }
+        self.lose(planned, |lost| lost.dropped += 1);
         if self.has_streams_of(planned) {
             self.interval.drop_stream();
         }
@@ -372,9 +358,7 @@ impl WorkerRecord {
     /// Counts an operation that is skipped by the late policy.
     pub fn skipped(&mut self, planned: &Planned) {
         self.counts.skipped += u64::from(self.measured(planned));
-        if let Some(lost) = self.lost_stream(planned) {
-            lost.skipped += 1;
-        }
+        self.lose(planned, |lost| lost.skipped += 1);
         self.note_never_issued(planned);
     }
 
@@ -392,16 +376,12 @@ impl WorkerRecord {
         self.interval.complete(outcome.response(), result < 0);
         self.flow_ended(flight, now);
         let measured = self.measured(&flight.planned);
-        let target = self.target(flight.planned.stream);
+        let record = self.groups.of(flight.planned.stream, &outcome.operation);
         if now >= self.measured_from && now < self.measured_until {
             self.flow.completed += 1;
             self.flow.errors += u64::from(result < 0);
             self.flow.of_warm_up += u64::from(!measured);
-            self.recorder.record_in_time(&outcome);
-            let labels = self.labels.as_mut();
-            if let Some(label) = labels.and_then(|labels| labels.of(target, &outcome.operation)) {
-                label.record_in_time(&outcome);
-            }
+            record.record_in_time(&outcome);
         }
         if measured {
             self.in_flight.end(now);
@@ -410,10 +390,7 @@ impl WorkerRecord {
                 self.counts.errors += 1;
                 self.failed_ns += u128::from(outcome.service());
             }
-            self.recorder.record(&outcome);
-            if let Some(labels) = &mut self.labels {
-                labels.record(target, &outcome);
-            }
+            record.record(&outcome);
         }
         self.last_end = now;
         if self.rows.is_some() {
@@ -486,11 +463,23 @@ impl WorkerRecord {
         streams.is_some_and(|streams| streams.targets[target])
     }
 
-    /// Returns the counts of streams that never ended, if an operation of the measured part would have been one.
-    fn lost_stream(&mut self, planned: &Planned) -> Option<&mut LostStreams> {
-        let is_one = self.measured(planned) && self.has_streams_of(planned);
-        let streams = self.streams.as_mut().filter(|_| is_one)?;
-        Some(&mut streams.record.lost)
+    /// Counts an operation that does not end in its group, and with the streams if it would have been one.
+    fn lose(&mut self, planned: &Planned, count: fn(&mut LostOperations)) {
+        if !self.measured(planned) {
+            return;
+        }
+        let operation = &planned.operation;
+        let record = self.groups.of(planned.stream, operation);
+        count(record.lost_mut(operation.kind));
+        self.lose_stream(planned, count);
+    }
+
+    /// Counts an operation of the measured part that does not end with the streams if it would have been one.
+    fn lose_stream(&mut self, planned: &Planned, count: fn(&mut LostOperations)) {
+        let is_one = self.has_streams_of(planned);
+        if let Some(streams) = self.streams.as_mut().filter(|_| is_one) {
+            count(&mut streams.record.lost);
+        }
     }
 
     /// Takes from the target what it has counted of reads, at the end.
@@ -521,7 +510,7 @@ impl WorkerRecord {
         if end.intended < self.measured_from {
             return;
         }
-        let record = self.recorder.sequence_mut(end.chain);
+        let record = self.groups.chains().sequence_mut(end.chain);
         record.operations += u64::from(end.operations);
         match end.outcome {
             SequenceOutcome::Completed => {
@@ -551,17 +540,10 @@ impl WorkerRecord {
             let operation = &flight.planned.operation;
             if self.measured(&flight.planned) {
                 self.counts.unfinished += 1;
-                if let Some(lost) = self.lost_stream(&flight.planned) {
-                    lost.unfinished += 1;
-                }
+                self.lose_stream(&flight.planned, |lost| lost.unfinished += 1);
                 let held = flight.held_since.is_some();
-                self.recorder
-                    .record_unfinished(operation, flight.issued, held);
-                let target = self.target(flight.planned.stream);
-                let labels = self.labels.as_mut();
-                if let Some(label) = labels.and_then(|labels| labels.of(target, operation)) {
-                    label.record_unfinished(operation, flight.issued, held);
-                }
+                let record = self.groups.of(flight.planned.stream, operation);
+                record.record_unfinished(operation, flight.issued, held);
             }
             self.push_row(self.row(&flight.planned, flight.issued, 0));
         }
@@ -572,9 +554,7 @@ impl WorkerRecord {
         while let Some(planned) = next() {
             let measured = self.measured(&planned);
             self.counts.waiting += u64::from(measured);
-            if let Some(lost) = self.lost_stream(&planned) {
-                lost.waiting += 1;
-            }
+            self.lose(&planned, |lost| lost.waiting += 1);
             self.flow.waiting_at_start += u64::from(!measured);
             self.flow.waiting_at_end += 1;
             self.note_never_issued(&planned);
@@ -684,15 +664,15 @@ impl WorkerRecord {
         self.flow
     }
 
-    /// Returns the histograms.
+    /// Returns the record of all operations.
     #[must_use]
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
+    pub fn recorder(&self) -> Recorder {
+        self.groups.whole()
     }
 
-    /// Returns what was recorded of each label.
-    pub(crate) fn labels(&self) -> Option<&LabelRecords> {
-        self.labels.as_ref()
+    /// Returns what was recorded of each group.
+    pub(crate) fn groups(&self) -> &GroupRecords {
+        &self.groups
     }
 
     /// Returns the time integral of the number of measured operations in flight [operations x ns].
@@ -754,7 +734,8 @@ impl RowBlocks {
 mod tests {
     use super::*;
     use crate::channels::exchange;
-    use bw_model::Operation;
+    use crate::groups::GroupedFilament;
+    use bw_model::{ExchangeAddress, Kind, Operation};
     use bw_protocol::events::StreamOutcome;
     use bw_record::streams::StreamTime;
 
@@ -812,7 +793,7 @@ mod tests {
             record.waiting(|| waiting.take());
         }
         assert_eq!(record.counts.unfinished, 2);
-        let of_streams = LostStreams {
+        let of_streams = LostOperations {
             dropped: 1,
             skipped: 1,
             waiting: 1,
@@ -825,27 +806,38 @@ mod tests {
     fn recording_has_no_page_faults() {
         let (intervals, _stream) = exchange(8, Vec::new());
         let (rows, _blocks) = exchange(8, Vec::new());
-        let labels = Labels::new(&[vec!["get".to_owned()]]).map(Arc::new);
+        let filament = |name: &str| GroupedFilament {
+            name: name.to_owned(),
+            kinds: vec![Kind::Exchange],
+            ..GroupedFilament::default()
+        };
+        let filaments = vec![filament("a"), filament("b")];
+        let labels = [vec!["get".to_owned(), "put".to_owned()]];
+        let groups = Groups::new(filaments, &[0..1, 1..2], Vec::new(), &labels);
         let limit = StreamLimit {
             of: StreamTime::First,
             limit_ns: Nanos(1),
         };
         let mut record = WorkerRecord::new(0, Nanos::ZERO, intervals, Some(rows))
             .with_streams(Some(vec![limit]), vec![true])
-            .expecting([Kind::Exchange], 0)
-            .with_labels(labels);
+            .with_groups(Arc::new(groups), 0);
         let before = faults();
         // Fewer than a block, with times of all lengths.
         for number in 1..BLOCK as u64 {
             let (at, late) = (Nanos(number), Nanos(number * 7919));
-            let operation = Operation {
-                kind: Kind::Exchange,
-                ..operation(at)
+            let address = ExchangeAddress {
+                request: (number % 2) as u32,
+                number,
             };
+            let operation = Operation {
+                at,
+                ..Operation::new(Kind::Exchange, address.pack(), 512)
+            };
+            let stream = (number / 2 % 2) as u32;
             let planned = Planned {
                 operation,
-                filament: 0,
-                stream: 0,
+                filament: stream,
+                stream,
             };
             let ended = at + late + Nanos(1 << (number % 40));
             record.intended(&planned);

@@ -3,7 +3,7 @@
 use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
 use crate::file_set::make::MakeReport;
-use crate::labels::LabelRecords;
+use crate::groups::GroupRecords;
 use crate::pool::WorkerOutcome;
 use crate::processes::ProcessReport;
 use crate::record::{FlowCounts, OperationCounts};
@@ -12,7 +12,9 @@ use crate::request::{LoadRequest, Pacer};
 use bw_model::Nanos;
 use bw_record::recorder::Recorder;
 use bw_record::streams::StreamSummary;
-use bw_record::summary::{HistogramSummary, IntervalSummary, KindSummary, SequenceSummary};
+use bw_record::summary::{
+    GroupSummary, HistogramSummary, IntervalSummary, KindSummary, SequenceSummary,
+};
 use bw_schedule::file_counts::{FileSetReport, RunFiles};
 use bw_trace::input::TraceReport;
 use serde::{Deserialize, Serialize};
@@ -141,6 +143,9 @@ pub struct LoadResult {
     /// Summaries by label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, KindSummary>>,
+    /// Summaries of the operations of each filament and of each target, where there are several filaments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupSummary>,
     /// The streams; None: no target has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<StreamSummary>,
@@ -206,7 +211,8 @@ pub(crate) struct ResultParts<'a> {
 /// Assembles a result.
 #[must_use]
 pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
-    let recorder = merged(&parts.reports);
+    let groups = GroupRecords::merged(parts.reports.iter().map(|report| report.record.groups()));
+    let recorder = groups.whole();
     let counts = parts.counts;
     let mut flow = FlowCounts::default();
     for report in &parts.reports {
@@ -236,12 +242,8 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         ),
         lateness_ns: bw_record::summary::lateness(&recorder),
         kinds: bw_record::summary::kinds(&recorder),
-        labels: LabelRecords::summaries(
-            parts
-                .reports
-                .iter()
-                .filter_map(|report| report.record.labels()),
-        ),
+        labels: groups.labels(),
+        groups: groups.summaries(),
         streams: streams(&parts.reports, measured),
         sequences: parts.files.map(|files| sequences(files, &recorder)),
         file_set: parts.files.map(|files| FileSetResult {
@@ -349,14 +351,6 @@ fn merged_histogram(targets: &[&serde_json::Value], name: &str) -> Option<serde_
     }
     let merged = HistogramSummary::merged(parts.iter()).ok()?;
     serde_json::to_value(merged).ok()
-}
-
-fn merged(reports: &[WorkerOutcome]) -> Recorder {
-    let mut all = Recorder::new();
-    reports
-        .iter()
-        .for_each(|report| all.merge(report.record.recorder()));
-    all
 }
 
 /// Returns the streams of all workers; None: no target has any.

@@ -8,7 +8,7 @@ use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
 use crate::file_set::claim;
 use crate::file_set::make::MakeReport;
-use crate::labels::Labels;
+use crate::groups::{GroupedFilament, Groups};
 use crate::pacer::{OTHER_PACER, PacerJob, PacerPhase};
 use crate::policy::SpinMargin;
 use crate::pool::{WorkerOutcome, WorkerPool};
@@ -27,8 +27,8 @@ use bw_model::Nanos;
 use bw_record::interval::Interval;
 use bw_schedule::file_counts::RunFiles;
 use bw_schedule::file_set::FileSet;
-use bw_schedule::workload::WorkloadSpec;
 use bw_schedule::workload::build::Extent;
+use bw_schedule::workload::{FilamentSpec, WorkloadSpec};
 use bw_sys::clock::monotonic_ns;
 use bw_trace::input::{TraceInput, TraceReport};
 use std::any::Any;
@@ -76,7 +76,7 @@ struct RunContext {
     workload: Option<WorkloadSpec<TraceInput>>,
     extents: Extents,
     routes: Option<Routes>,
-    labels: Option<Arc<Labels>>,
+    groups: Arc<Groups>,
     processes: UserProcesses,
     /// The names of the devices in the rows.
     devices: Vec<String>,
@@ -133,7 +133,7 @@ impl RunContext {
             workload,
             extents,
             routes: several(opened).map(|several| several.routes().clone()),
-            labels: Labels::new(&opened.labels()).map(Arc::new),
+            groups: Arc::new(groups(request, opened)?),
             devices,
             files,
             made: opened.made(),
@@ -189,9 +189,8 @@ impl RunContext {
         // There are at most 1024 workers.
         WorkerRecord::new(worker as u16, request.warm_up_ns, intervals, rows)
             .with_streams(limits, request.streamed_targets())
-            .expecting(request.workload.kinds(), request.workload.chains())
             .with_routes(self.routes.clone())
-            .with_labels(self.labels.clone())
+            .with_groups(Arc::clone(&self.groups), request.workload.chains())
     }
 
     fn finish(
@@ -235,6 +234,26 @@ impl RunContext {
 fn several(opened: &dyn RunTarget) -> Option<&SeveralFactory> {
     let opened: &dyn Any = opened;
     opened.downcast_ref()
+}
+
+/// Returns the groups of operations of which the result has figures.
+fn groups(request: &LoadRequest, opened: &dyn RunTarget) -> Result<Groups, EngineError> {
+    let several = several(opened);
+    let filaments = request.workload.filaments.iter().enumerate();
+    let filament = |(place, filament): (usize, &FilamentSpec<TraceInput>)| GroupedFilament {
+        name: filament
+            .name()
+            .map_or_else(|| (place + 1).to_string(), str::to_owned),
+        target: several.map_or(0, |several| several.part_of(place)),
+        kinds: filament.kinds(),
+    };
+    let targets = several.map(|several| several.names().map(str::to_owned).collect());
+    Ok(Groups::new(
+        filaments.map(filament).collect(),
+        &request.workload.ids()?,
+        targets.unwrap_or_default(),
+        &opened.labels(),
+    ))
 }
 
 /// The sizes of the target, or of several targets.

@@ -54,7 +54,8 @@ fn a_chain_whose_last_operation_ends_in_the_drain_is_complete() {
         stalls: vec![],
     };
     let done = simulate(plan, service, filaments());
-    let record = &done.record.recorder().sequences()[0];
+    let recorder = done.record.recorder();
+    let record = &recorder.sequences()[0];
     assert_eq!(
         (record.completed, record.errors, record.unfinished),
         (8, 0, 3)
@@ -72,7 +73,8 @@ fn a_chain_that_a_stalled_target_never_answers_is_unfinished() {
         ..plan(20)
     };
     let done = simulate(plan, stalled(MS / 10, 10, 100_000), filaments());
-    let record = &done.record.recorder().sequences()[0];
+    let recorder = done.record.recorder();
+    let record = &recorder.sequences()[0];
     assert_eq!(
         (record.completed, record.errors, record.unfinished),
         (10, 0, 10)
@@ -93,7 +95,8 @@ fn a_dropped_operation_ends_its_chain_as_failed() {
         stalls: vec![],
     };
     let done = simulate(plan, service, filaments());
-    let record = &done.record.recorder().sequences()[0];
+    let recorder = done.record.recorder();
+    let record = &recorder.sequences()[0];
     assert!(record.errors >= 10 && record.completed > 0, "{record:?}");
     assert_eq!(record.completed + record.errors + record.unfinished, 20);
     assert_eq!(done.counts.dropped, record.errors);

@@ -293,7 +293,7 @@ fn a_late_generator_catches_up_and_tells_by_how_much_it_was_late() {
         .collect();
     let expected: Vec<_> = (0..10).map(|n| 9_500_000 - n * MS).collect();
     assert_eq!(late, expected);
-    let lateness = bw_record::summary::lateness(done.record.recorder());
+    let lateness = bw_record::summary::lateness(&done.record.recorder());
     assert_eq!((lateness.count, lateness.max), (1000, Some(9_500_000)));
 }
 

@@ -13,6 +13,7 @@
 use crate::errno::ErrorCounts;
 use crate::histogram::Histogram;
 use bw_model::{Kind, Nanos, Operation, Row};
+use serde::{Deserialize, Serialize};
 
 /// The outcome of one operation that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,35 @@ pub fn narrow(result: i64) -> i32 {
     i32::try_from(result).unwrap_or(i32::MAX)
 }
 
+/// Intended operations that did not end, or did not even begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostOperations {
+    /// There was no room in flight.
+    pub dropped: u64,
+    /// Too late, by the policy for late operations.
+    pub skipped: u64,
+    /// Due and never issued.
+    pub waiting: u64,
+    /// In flight when the run was over.
+    pub unfinished: u64,
+}
+
+impl LostOperations {
+    /// Adds the counts of `other`.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.dropped += other.dropped;
+        self.skipped += other.skipped;
+        self.waiting += other.waiting;
+        self.unfinished += other.unfinished;
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.dropped + self.skipped + self.waiting + self.unfinished
+    }
+}
+
 /// The record of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KindRecord {
@@ -107,6 +137,8 @@ pub struct KindRecord {
     pub in_time: u64,
     /// Bytes that these transferred.
     pub in_time_bytes: u64,
+    /// Operations that did not end.
+    pub lost: LostOperations,
     /// Failed operations by error.
     pub errors: ErrorCounts,
     /// Issue error of operations that were not delayed by a full target [ns].
@@ -148,11 +180,12 @@ impl KindRecord {
     }
 
     /// Adds the counts of `other`.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.in_time += other.in_time;
         self.in_time_bytes += other.in_time_bytes;
+        self.lost.merge(&other.lost);
         self.errors.merge(&other.errors);
         self.lateness.merge(&other.lateness);
         self.held.merge(&other.held);
@@ -160,6 +193,12 @@ impl KindRecord {
         self.service.merge(&other.service);
         self.target.merge(&other.target);
         self.failed.merge(&other.failed);
+    }
+
+    /// Returns whether there was any operation.
+    #[must_use]
+    pub fn has_any(&self) -> bool {
+        self.in_time + self.lost.all() + self.lateness.count() + self.held.count() > 0
     }
 
     /// Returns the issue error of all operations, delayed or not.
@@ -271,7 +310,14 @@ impl Recorder {
         self.early += u64::from(issued < operation.at);
         self.unfinished += 1;
         let issue_error = issued.since(operation.at).0;
-        self.kind_mut(operation.kind).start(issue_error, held);
+        let kind = self.kind_mut(operation.kind);
+        kind.start(issue_error, held);
+        kind.lost.unfinished += 1;
+    }
+
+    /// Returns the counts of operations of a kind that did not end. Allocates if the kind was not expected.
+    pub fn lost_mut(&mut self, kind: Kind) -> &mut LostOperations {
+        &mut self.kind_mut(kind).lost
     }
 
     /// Returns the record of the sequences of a chain. Allocates if the chain was not expected.
@@ -475,6 +521,10 @@ mod tests {
         assert_eq!((recorder.early(), recorder.unfinished()), (1, 1));
         let all = recorder.all();
         assert_eq!((all.operations, all.lateness.count()), (1, 2));
+        recorder.lost_mut(Kind::Write).dropped += 1;
+        let lost = |kind| recorder.kind(kind).unwrap().lost.all();
+        assert_eq!([lost(Kind::Read), lost(Kind::Write)], [1, 1]);
+        assert_eq!(recorder.all().lost.all(), 2);
     }
 
     fn record(outcomes: &[OperationOutcome]) -> Recorder {

@@ -5,6 +5,7 @@
 
 use crate::errno::{STREAM_CUT, STREAM_ERROR};
 use crate::histogram::Histogram;
+use crate::recorder::LostOperations;
 use crate::summary::HistogramSummary;
 use bw_model::Nanos;
 use serde::{Deserialize, Serialize};
@@ -175,7 +176,7 @@ impl StreamTimes {
 pub struct StreamRecord {
     counts: StreamCounts,
     /// Streams that never ended.
-    pub lost: LostStreams,
+    pub lost: LostOperations,
     /// Tokens that arrived in the measured part, whatever the intended start of their stream.
     in_time_tokens: f64,
     times: StreamTimes,
@@ -185,28 +186,6 @@ pub struct StreamRecord {
     pub read_lateness: Histogram,
     /// Those with the earliest intended starts, the latest of them on top.
     timeline: BinaryHeap<TimelineRow>,
-}
-
-/// Intended streams that did not end, or not even begin: see the counts of operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LostStreams {
-    /// There was no room in flight.
-    pub dropped: u64,
-    /// Too late, by the policy for late operations.
-    pub skipped: u64,
-    /// Due and never issued.
-    pub waiting: u64,
-    /// In flight when the run was over.
-    pub unfinished: u64,
-}
-
-impl LostStreams {
-    fn merge(&mut self, other: &Self) {
-        self.dropped += other.dropped;
-        self.skipped += other.skipped;
-        self.waiting += other.waiting;
-        self.unfinished += other.unfinished;
-    }
 }
 
 /// The counts of `streams` in the protocol: all but the first four are of streams that succeeded.
@@ -429,7 +408,7 @@ fn earliest(rows: impl Iterator<Item = TimelineRow>) -> Vec<TimelineRow> {
 pub struct StreamSummary {
     #[serde(flatten)]
     counts: StreamCounts,
-    lost: LostStreams,
+    lost: LostOperations,
     first_ns: HistogramSummary,
     first_service_ns: HistogramSummary,
     first_visible_ns: HistogramSummary,
@@ -451,7 +430,7 @@ impl StreamSummary {
     pub fn merged(parts: &[Self]) -> Result<Self, String> {
         let mut counts = StreamCounts::default();
         parts.iter().for_each(|part| counts.merge(&part.counts));
-        let mut lost = LostStreams::default();
+        let mut lost = LostOperations::default();
         parts.iter().for_each(|part| lost.merge(&part.lost));
         let times = |which: fn(&Self) -> &HistogramSummary| {
             HistogramSummary::merged(parts.iter().map(which))

@@ -4,7 +4,7 @@
 //! of values; the reader decides whether that is enough.
 
 use crate::histogram::Histogram;
-use crate::recorder::{KindRecord, Recorder, SequenceRecord};
+use crate::recorder::{KindRecord, LostOperations, Recorder, SequenceRecord};
 use bw_model::Kind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -123,6 +123,9 @@ pub struct KindSummary {
     pub in_time_bytes: u64,
     /// Failed operations by error: "EIO", "HTTP 503".
     pub errors: BTreeMap<String, u64>,
+    /// Operations that did not end; they are not among `operations`.
+    #[serde(default)]
+    pub lost: LostOperations,
     /// Actual minus intended start, of every operation issued.
     pub issue_error_ns: HistogramSummary,
     /// Time from intended start to end, of operations that succeeded.
@@ -143,6 +146,7 @@ impl From<&KindRecord> for KindSummary {
             in_time: of.in_time,
             in_time_bytes: of.in_time_bytes,
             errors: of.errors.iter().collect(),
+            lost: of.lost,
             issue_error_ns: (&of.issue_error()).into(),
             response_ns: (&of.response).into(),
             service_ns: (&of.service).into(),
@@ -162,6 +166,8 @@ impl KindSummary {
         for (name, count) in parts.iter().flat_map(|part| &part.errors) {
             *errors.entry(name.clone()).or_default() += count;
         }
+        let mut lost = LostOperations::default();
+        parts.iter().for_each(|part| lost.merge(&part.lost));
         let times = |which: fn(&Self) -> &HistogramSummary| {
             HistogramSummary::merged(parts.iter().map(which))
         };
@@ -171,12 +177,64 @@ impl KindSummary {
             in_time: parts.iter().map(|part| part.in_time).sum(),
             in_time_bytes: parts.iter().map(|part| part.in_time_bytes).sum(),
             errors,
+            lost,
             issue_error_ns: times(|part| &part.issue_error_ns)?,
             response_ns: times(|part| &part.response_ns)?,
             service_ns: times(|part| &part.service_ns)?,
             target_response_ns: times(|part| &part.target_response_ns)?,
             failed_response_ns: times(|part| &part.failed_response_ns)?,
         })
+    }
+}
+
+/// One of `groups` in the protocol: the operations of a filament or of a target, or those of one label or kind among
+/// them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupSummary {
+    /// The filament; None: all filaments of the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filament: Option<String>,
+    /// The target; None: the load has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The label or the kind; None: all operations, and there are groups of several labels or kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: KindSummary,
+}
+
+impl GroupSummary {
+    /// Returns the groups of several engines that issue parts of one schedule, in the order of their first one.
+    ///
+    /// # Errors
+    /// As for [`HistogramSummary::merged`].
+    pub fn merged(parts: Vec<Vec<Self>>) -> Result<Vec<Self>, String> {
+        let mut all: Vec<(Self, Vec<KindSummary>)> = Vec::new();
+        for group in parts.into_iter().flatten() {
+            let figures = group.figures.clone();
+            match all.iter_mut().find(|(known, _)| known.is_same(&group)) {
+                Some((_, each)) => each.push(figures),
+                None => all.push((group, vec![figures])),
+            }
+        }
+        let merged = |(group, each): (Self, Vec<KindSummary>)| {
+            let figures = KindSummary::merged(&each)?;
+            Ok(Self { figures, ..group })
+        };
+        all.into_iter().map(merged).collect()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let name = |one: &Self| {
+            (
+                one.filament.clone(),
+                one.target.clone(),
+                one.operation.clone(),
+            )
+        };
+        name(self) == name(other)
     }
 }
 
@@ -400,6 +458,51 @@ mod tests {
         assert_eq!(
             HistogramSummary::merged([&none, &none].into_iter()),
             Ok(none)
+        );
+    }
+
+    #[test]
+    fn groups_of_two_engines_are_one_each() {
+        let group = |filament: &str, operation: Option<&str>, numbers: std::ops::Range<u64>| {
+            let record = KindRecord {
+                operations: numbers.end - numbers.start,
+                response: filled(numbers),
+                lost: LostOperations {
+                    waiting: 1,
+                    ..LostOperations::default()
+                },
+                ..KindRecord::default()
+            };
+            GroupSummary {
+                filament: Some(filament.to_owned()),
+                target: None,
+                operation: operation.map(str::to_owned),
+                figures: (&record).into(),
+            }
+        };
+        let engines = vec![
+            vec![group("a", None, 1..4), group("a", Some("read"), 1..3)],
+            vec![group("a", None, 4..9), group("b", None, 5..6)],
+        ];
+        let merged = GroupSummary::merged(engines).unwrap();
+        let figures = merged.iter().map(|one| {
+            let lost = one.figures.lost.waiting;
+            let times = &one.figures.response_ns;
+            (
+                one.filament.as_deref(),
+                one.operation.as_deref(),
+                lost,
+                times.count,
+                times.max,
+            )
+        });
+        assert_eq!(
+            figures.collect::<Vec<_>>(),
+            [
+                (Some("a"), None, 2, 8, Some(8)),
+                (Some("a"), Some("read"), 1, 2, Some(2)),
+                (Some("b"), None, 1, 1, Some(5)),
+            ]
         );
     }
 

@@ -159,35 +159,6 @@ impl<T> WorkloadSpec<T> {
 }
 
 impl<T> WorkloadSpec<T> {
-    /// Returns the kinds of operations that its filaments are expected to issue: of a trace all that are not of file
-    /// sets.
-    #[must_use]
-    pub fn kinds(&self) -> Vec<Kind> {
-        let mut kinds = Vec::new();
-        for filament in &self.filaments {
-            let access = |access: &AccessSpec| access.kinds.iter().map(|&(kind, _)| kind).collect();
-            kinds.append(&mut match filament {
-                FilamentSpec::Open(spec) => access(&spec.access),
-                FilamentSpec::Closed(spec) => access(&spec.access),
-                FilamentSpec::PartlyOpen(spec) => access(&spec.access),
-                FilamentSpec::Follow(spec) => access(&spec.access),
-                FilamentSpec::Files(spec) => {
-                    let steps = spec.chains.iter().flat_map(|chain| &chain.steps);
-                    steps.map(|step| step.kind).collect()
-                }
-                FilamentSpec::Tpcb(_) => vec![Kind::Read, Kind::Write, Kind::Flush],
-                FilamentSpec::Spc1(_) => vec![Kind::Read, Kind::Write],
-                FilamentSpec::Trace(_) | FilamentSpec::Process(_) => {
-                    let kinds = Kind::ALL.into_iter();
-                    kinds.filter(|kind| !kind.needs_files()).collect()
-                }
-            });
-        }
-        kinds.sort_unstable();
-        kinds.dedup();
-        kinds
-    }
-
     /// Returns the number of chains of its filaments of type `files`.
     #[must_use]
     pub fn chains(&self) -> usize {
@@ -468,6 +439,31 @@ impl<T> FilamentSpec<T> {
             Self::Trace(spec) => spec.name.as_deref(),
             Self::Process(spec) => spec.name.as_deref(),
         }
+    }
+
+    /// Returns the kinds of operations that it is expected to issue: of a trace all that are not of file sets.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<Kind> {
+        let access = |access: &AccessSpec| access.kinds.iter().map(|&(kind, _)| kind).collect();
+        let mut kinds: Vec<Kind> = match self {
+            Self::Open(spec) => access(&spec.access),
+            Self::Closed(spec) => access(&spec.access),
+            Self::PartlyOpen(spec) => access(&spec.access),
+            Self::Follow(spec) => access(&spec.access),
+            Self::Files(spec) => {
+                let steps = spec.chains.iter().flat_map(|chain| &chain.steps);
+                steps.map(|step| step.kind).collect()
+            }
+            Self::Tpcb(_) => vec![Kind::Read, Kind::Write, Kind::Flush],
+            Self::Spc1(_) => vec![Kind::Read, Kind::Write],
+            Self::Trace(_) | Self::Process(_) => {
+                let kinds = Kind::ALL.into_iter();
+                kinds.filter(|kind| !kind.needs_files()).collect()
+            }
+        };
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
     }
 
     /// Returns how many ids it takes.

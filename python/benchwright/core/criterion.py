@@ -15,7 +15,8 @@ class Criterion(msgspec.Struct, frozen=True):
 
     key: str
     """Names the value among those of a trial: `response_ms_mean`, `response_ms_p99`, `first_ms_p95`,
-    `within_40ms_share`, `good_share`, `error_ratio`, or a user's metric."""
+    `within_40ms_share`, `good_share`, `error_ratio`, or a user's metric; with `of` behind it for a
+    group of operations: `response_ms_p99 of read@data`."""
     limit: float
     """In the value's unit."""
     unit: str = "ms"
@@ -24,6 +25,13 @@ class Criterion(msgspec.Struct, frozen=True):
     """The kind of value, which determines the shape and noise of its curve."""
     share: float | None = None
     """Of a percentile: 0.99."""
+    of: str = ""
+    """The group of the operations; empty: all."""
+
+    @property
+    def value(self) -> str:
+        """The name of the value, whatever operations it is of."""
+        return self.key.removesuffix(f" of {self.of}") if self.of else self.key
 
     def holds(self, value: float) -> bool:
         """Return whether a value meets the limit; a value equal to the limit does."""
@@ -31,7 +39,11 @@ class Criterion(msgspec.Struct, frozen=True):
 
 
 def criterion_name(criterion: Criterion) -> str:
-    """Return the name of the value that a criterion limits: `p99 response`."""
+    """Return the name of the value that a criterion limits: `p99 response`, `errors of read@data`."""
+    return f"{_value_name(criterion)} of {criterion.of}" if criterion.of else _value_name(criterion)
+
+
+def _value_name(criterion: Criterion) -> str:
     if criterion.statistic == "mean":
         return f"mean {timed_quantity(criterion)}"
     if criterion.statistic == "percentile" and criterion.share is not None:
@@ -39,13 +51,13 @@ def criterion_name(criterion: Criterion) -> str:
     if criterion.statistic == "ratio":
         return "errors"
     if criterion.statistic == "share":
-        return criterion.key.removesuffix("_share").replace("_", " ")
+        return criterion.value.removesuffix("_share").replace("_", " ")
     return criterion.key
 
 
 def timed_quantity(criterion: Criterion) -> str:
     """Return the time that a mean or a percentile is of: `response`, `largest gap`."""
-    name, is_time, _ = criterion.key.partition("_ms_")
+    name, is_time, _ = criterion.value.partition("_ms_")
     return name.replace("_", " ") if is_time else "response"
 
 

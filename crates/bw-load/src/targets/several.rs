@@ -64,6 +64,11 @@ impl SeveralFactory {
         self.entries.iter().map(part)
     }
 
+    /// Returns the index of the target of the entry at this place of the workload's list.
+    pub(crate) fn part_of(&self, place: usize) -> u16 {
+        self.entries[place]
+    }
+
     /// Returns the names of the targets.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(|(name, _)| name.as_str())

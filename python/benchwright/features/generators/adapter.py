@@ -100,6 +100,8 @@ class GeneratorTraits(msgspec.Struct, frozen=True, kw_only=True):
             return "" if criterion.key in self.metrics else f"its values are: {known}"
         if stream_value(criterion) is not None:
             return "it reads no answer as events"
+        if criterion.of:
+            return "it reports all operations together"
         if criterion.statistic not in self.statistics:
             return f"it reports no {criterion.statistic}"
         wanted = criterion.statistic == "percentile" and criterion.share is not None

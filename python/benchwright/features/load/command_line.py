@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -101,10 +101,11 @@ def check_limited(plan: PreparedLoad, arguments: argparse.Namespace) -> None:
     """Raise InputError for a limit of operations or of a metric that this load cannot have."""
     # Imported here: the help of a command needs no engine.
     from benchwright.features.load.engine import metric_names
+    from benchwright.features.load.groups import group_names, one_of_groups
     from benchwright.features.load.limits import why_not_streamed
 
     kinds = plan.request.kinds
-    known = [*targets.labels_of(plan.request.target), *kinds]
+    known = group_names(plan.request.workload.filaments, plan.request.target)
     events = bool(plan.request.events)
     names = metric_names(kinds, streams=events)
     wrong = [
@@ -118,12 +119,12 @@ def check_limited(plan: PreparedLoad, arguments: argparse.Namespace) -> None:
     wrong += [
         option_mistake(
             "--limit",
-            f"no operation of this load has the label {limit.of!r}",
-            _one_of_operations(limit.of, known),
+            f"this load has no operations {limit.criterion.of!r}",
+            one_of_groups(limit.criterion.of, known),
             limit.text,
         )
         for limit in plan.limits
-        if limit.of and limit.of not in known
+        if limit.criterion.of and limit.criterion.of not in known
     ]
     wrong += [
         option_mistake(
@@ -140,13 +141,6 @@ def check_limited(plan: PreparedLoad, arguments: argparse.Namespace) -> None:
         from benchwright.cli.output_file import check_output
 
         check_output(arguments.junit, "--junit", [])
-
-
-def _one_of_operations(of: str, known: Sequence[str]) -> str:
-    """Return the hint for operations that a load does not have; `known`: its labels and kinds."""
-    if len(known) == 1:
-        return f"all its operations are of the kind {known[0]}: leave 'of {of}' out"
-    return one_of_words(of, known)
 
 
 def hosts_of(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> HostsSettings | None:

@@ -30,6 +30,7 @@ CRITERION_FORMS = (
     "metric hits > 0.9",
     "p95 first < 500ms",
     "95% good",
+    "read@disk1 p99 < 5ms",
 )
 """An example of each form, for messages."""
 
@@ -52,6 +53,7 @@ _METRIC = re.compile(
     re.ASCII,
 )
 _WITHIN_KEY = re.compile(r"within_([0-9.]+[a-z]+)_share", re.ASCII)
+_GROUP_AHEAD = re.compile(r"(filament\s+\S+|\S*@filament\s+\S+|\S*@\S+)\s+(.+)", re.ASCII)
 _SYNONYMS = (
     ("average|avg", "mean"),
     ("latency|response[ _]time|time", "response"),
@@ -69,7 +71,34 @@ _RESERVED = re.compile(
 
 
 def parse_criterion(text: str) -> Criterion:
-    """Return a criterion from a text like one of `FORMS`; a bare time limits the mean."""
+    """Return a criterion from a text like one of `CRITERION_FORMS`, of all operations or of a group:
+    `read@data p99 < 5ms`, `p99 < 5ms of filament pages`. A bare time limits the mean. Raises
+    ValueError."""
+    bare, of = _split_group(text)
+    criterion = _criterion(bare)
+    if not of:
+        return criterion
+    if stream_value(criterion) is not None:
+        raise ValueError(f"{text!r}: the times of streams are known of all operations together")
+    if criterion.statistic == "metric":
+        raise ValueError(f"{text!r}: the name of a metric says what it is of")
+    return msgspec.structs.replace(criterion, key=f"{criterion.key} of {of}", of=of)
+
+
+def _split_group(text: str) -> tuple[str, str]:
+    """Return the criterion and the group of `read@data p99 < 5ms` or `p99 < 5ms of read@data`; an
+    empty group: all operations. Raises ValueError."""
+    bare, word, of = text.strip().partition(" of ")
+    ahead = _GROUP_AHEAD.fullmatch(bare)
+    if ahead is None:
+        return bare, of.strip()
+    if word:
+        raise ValueError(f"{text!r}: two groups of operations; one is enough")
+    return ahead[2], " ".join(ahead[1].split())
+
+
+def _criterion(text: str) -> Criterion:
+    """Return a criterion of all operations."""
     bare = text.strip()
     if match := _RESPONSE.fullmatch(bare):
         return _timed("response", match[1] or "mean", match[2], match[3])
@@ -121,31 +150,19 @@ class LoadLimit(msgspec.Struct, frozen=True):
     text: str
     """As the user wrote it."""
     criterion: Criterion
-    of: str = ""
-    """The label or the kind of the operations; empty: all."""
 
 
 def parse_limit(text: str) -> LoadLimit:
-    """Return a limit: a criterion, with `of LABEL` behind it for some operations. Raises
-    ValueError."""
-    bare, word, of = text.strip().partition(" of ")
-    criterion = parse_criterion(bare)
-    if word and stream_value(criterion) is not None:
-        raise ValueError(f"{text!r}: the times of streams are known of all operations together")
-    if word and criterion.statistic == "metric":
-        raise ValueError(f"{text!r}: the name of a metric says what it is of")
-    if word and not of.strip():
-        raise ValueError(f"{text!r}: a label is missing behind `of`")
-    return LoadLimit(text.strip(), criterion, of.strip())
+    """Return a limit: a criterion, also one of a group of operations. Raises ValueError."""
+    return LoadLimit(text.strip(), parse_criterion(text))
 
 
 def check_limits(limits: Sequence[LoadLimit]) -> None:
     """Raise ValueError if two limits are of the same value."""
-    keys = [(limit.criterion.key, limit.of) for limit in limits]
-    for key, of in keys:
-        if keys.count((key, of)) > 1:
-            what = f"{key} of {of}" if of else key
-            raise ValueError(f"{what} has two limits: the stricter one is enough")
+    keys = [limit.criterion.key for limit in limits]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"{key} has two limits: the stricter one is enough")
 
 
 def exit_status(verdicts: Sequence[LimitVerdict]) -> int:
@@ -162,14 +179,14 @@ def stream_value(criterion: Criterion) -> str | None:
     is of whole operations."""
     if criterion.key == GOOD_KEY:
         return GOOD_KEY
-    name, is_time, _ = criterion.key.partition("_ms_")
+    name, is_time, _ = criterion.value.partition("_ms_")
     return name if is_time and name in STREAM_TIMES else None
 
 
 def within_ns(criterion: Criterion) -> int | None:
     """Return the time limit of a criterion such as `90% within 2s` [ns]; None if the
     criterion is of another kind."""
-    match = _WITHIN_KEY.fullmatch(criterion.key)
+    match = _WITHIN_KEY.fullmatch(criterion.value)
     return parse_duration_ns(match[1]) if match else None
 
 

@@ -21,6 +21,7 @@ import msgspec
 from benchwright.core.criterion import Criterion
 from benchwright.core.numeric import np, npt
 from benchwright.features.load.criteria import stream_value, within_ns
+from benchwright.features.load.groups import operations_of
 from benchwright.features.load.plan import LoadSeries
 from benchwright.features.load.response_times import Histogram, decode_histogram, times_histogram
 from benchwright.features.load.streams import Share, failed_streams
@@ -29,8 +30,9 @@ from benchwright.features.load.types import (
     STREAM_TIMES,
     EngineResult,
     IntervalResult,
+    KindResult,
     LoadCounts,
-    LostStreams,
+    LostOperations,
     TimeDistribution,
     response_rank,
 )
@@ -85,6 +87,8 @@ class OperationCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Of operations whose answers were read as events, by the time; some or all may be unknown."""
     good: Share | None = None
     """Good streams, of those that ended; None: unknown."""
+    groups: dict[str, OperationCounts] = {}
+    """Of the groups of operations that criteria name; none until the load is over."""
 
 
 def load_values(tally: OperationCounts, criteria: Iterable[Criterion]) -> dict[str, float]:
@@ -96,6 +100,11 @@ def load_values(tally: OperationCounts, criteria: Iterable[Criterion]) -> dict[s
 
 def load_value(tally: OperationCounts, criterion: Criterion) -> float | None:
     """Return a criterion's value; None if the load has none."""
+    if criterion.of:
+        own = tally.groups.get(criterion.of)
+        if own is None:
+            return None
+        tally = own
     of = stream_value(criterion)
     if of == GOOD_KEY:
         return _good_share(tally)
@@ -201,35 +210,62 @@ def _error_ratio(tally: OperationCounts) -> float | None:
 # -- from the engine's results ---------------------------------------------------------
 
 
-def counts_of(result: EngineResult, lasted_s: float, patience_s: float) -> OperationCounts:
-    """Return the counts of a load that is over; operations arrived for `lasted_s`.
+def counts_of(
+    result: EngineResult, lasted_s: float, patience_s: float, groups: Iterable[str] = ()
+) -> OperationCounts:
+    """Return the counts of a load that is over, and of these groups; operations arrived for
+    `lasted_s`.
 
     An operation that waited for a free place at the end is lost if older than `patience_s`.
     """
-    counts, response = result.counts, result.all.response_ns
+    counts = result.counts
+    whole = _counts_of_kind(result, result.all, counts, lasted_s, patience_s)
+    late = counts.waiting - whole.open
+    of_groups = ((name, operations_of(result, name)) for name in groups)
+    return msgspec.structs.replace(
+        whole,
+        streams=_stream_counts(result, _not_started(result), _in_flight(result, whole.rate, late)),
+        good=_good_counts(result, _not_started(result)),
+        groups={
+            # An older engine does not say which of all that did not end are of a group.
+            name: _counts_of_kind(result, kind, kind.lost or counts, lasted_s, patience_s)
+            for name, kind in of_groups
+            if kind is not None
+        },
+    )
+
+
+def _counts_of_kind(
+    result: EngineResult,
+    kind: KindResult,
+    lost: LoadCounts | LostOperations,
+    lasted_s: float,
+    patience_s: float,
+) -> OperationCounts:
+    """Return the counts of the operations of a kind or a group, of which `lost` did not end."""
+    response, errors = kind.response_ns, sum(kind.errors.values())
     drained_s = max(0.0, result.elapsed_ns / 1e9 - lasted_s)
-    open_for_s = drained_s if counts.unfinished else 0.0
-    rate = max(counts.intended, 1) / lasted_s
-    late = _overdue(counts.waiting, rate, patience_s - open_for_s)
+    open_for_s = drained_s if lost.unfinished else 0.0
+    intended = response.count + errors + lost.never_ended
+    rate = max(intended, 1) / lasted_s
+    late = _overdue(lost.waiting, rate, patience_s - open_for_s)
     return OperationCounts(
         rate=rate,
         lasted_s=lasted_s,
-        intended=counts.intended,
+        intended=intended,
         answered=response.count,
-        failed=counts.errors + counts.dropped + counts.skipped,
-        open=counts.waiting - late,
-        lost=counts.unfinished + late,
+        failed=errors + lost.dropped + lost.skipped,
+        open=lost.waiting - late,
+        lost=lost.unfinished + late,
         open_for_s=open_for_s,
         mean_ms=None if response.mean is None else response.mean / 1e6,
         histogram=whole_histogram(response),
-        streams=_stream_counts(result, _not_started(result), _in_flight(result, rate, late)),
-        good=_good_counts(result, _not_started(result)),
     )
 
 
 def _not_started(result: EngineResult, *, skipped: bool = True) -> int:
     """Return how many streams were dropped or, if they count, skipped."""
-    of: LoadCounts | LostStreams = result.counts
+    of: LoadCounts | LostOperations = result.counts
     if result.streams is not None and result.streams.lost is not None:
         of = result.streams.lost
     return of.dropped + (of.skipped if skipped else 0)
@@ -280,14 +316,17 @@ def _good_counts(result: EngineResult, not_started: int) -> Share | None:
 def target_counts(tally: OperationCounts, result: EngineResult) -> OperationCounts | None:
     """Return the counts of a load that is over without the lateness of the generator, and without
     the operations that it skipped; None: the engine does not say."""
-    times = result.all.target_response_ns
-    if times is None:
+    whole = _target_counts_of_kind(tally, result.all, result.counts)
+    if whole is None:
         return None
+    of_groups = {
+        name: _target_counts_of_kind(own, kind, kind.lost or result.counts)
+        for name, own in tally.groups.items()
+        if (kind := operations_of(result, name)) is not None
+    }
     return msgspec.structs.replace(
-        tally,
-        failed=tally.failed - result.counts.skipped,
-        mean_ms=None if times.mean is None else times.mean / 1e6,
-        histogram=whole_histogram(times),
+        whole,
+        groups={name: own for name, own in of_groups.items() if own is not None},
         streams=_stream_counts(
             result,
             _not_started(result, skipped=False),
@@ -298,15 +337,29 @@ def target_counts(tally: OperationCounts, result: EngineResult) -> OperationCoun
     )
 
 
+def _target_counts_of_kind(
+    tally: OperationCounts, kind: KindResult, lost: LoadCounts | LostOperations
+) -> OperationCounts | None:
+    times = kind.target_response_ns
+    if times is None:
+        return None
+    return msgspec.structs.replace(
+        tally,
+        failed=tally.failed - lost.skipped,
+        mean_ms=None if times.mean is None else times.mean / 1e6,
+        histogram=whole_histogram(times),
+    )
+
+
 def whole_histogram(times: TimeDistribution) -> Histogram:
     """Return the histogram of times; an empty one where there is none."""
     return times_histogram(times) or merged([])
 
 
 def _has_series(criterion: Criterion) -> bool:
-    """Return whether intervals have a value for a criterion: of streams the first event, and good
-    ones."""
-    return stream_value(criterion) in (None, "first", GOOD_KEY)
+    """Return whether intervals have a value for a criterion: none of a group, of streams the first
+    event, and good ones."""
+    return not criterion.of and stream_value(criterion) in (None, "first", GOOD_KEY)
 
 
 class _GrowingSeries:

@@ -30,6 +30,7 @@ from benchwright.features.load.engine_values import (
     load_value,
     whole_histogram,
 )
+from benchwright.features.load.groups import operations_of
 from benchwright.features.load.mean_interval import ABOVE, BELOW, ends, means_of_intervals
 from benchwright.features.load.request import LoadRequest
 from benchwright.features.load.response_times import Histogram
@@ -97,9 +98,11 @@ def _judged(limit: LoadLimit, result: EngineResult) -> LimitVerdict:
     elif of == GOOD_KEY:
         answer = _of_good(criterion, result)
     else:
-        group = _Operations(result, limit.of)
+        group = _Operations(result, criterion.of)
         if of is not None:
             group, criterion = _Streams(result, of), _in_place_of_response(criterion)
+        # The values of the group are those of all operations there.
+        criterion = msgspec.structs.replace(criterion, key=criterion.value, of="")
         if not group.whole:
             answer = _Answer(GateOutcome.UNDECIDED, "no operation")
         elif criterion.statistic == "mean":
@@ -109,7 +112,7 @@ def _judged(limit: LoadLimit, result: EngineResult) -> LimitVerdict:
     finite = answer.value is not None and math.isfinite(answer.value)
     return LimitVerdict(
         limit=limit.text,
-        of=limit.of,
+        of=limit.criterion.of,
         outcome=answer.outcome,
         value=answer.value if finite else None,
         bound=criterion.limit,
@@ -119,20 +122,21 @@ def _judged(limit: LoadLimit, result: EngineResult) -> LimitVerdict:
 
 
 class _Operations:
-    """The operations of a limit: all, or those of a label or a kind."""
+    """The operations of a limit: all, or those of a group."""
 
     def __init__(self, result: EngineResult, of: str) -> None:
-        found = result.labels.get(of) or result.kinds.get(of) if of else result.all
-        none = TimeDistribution(0)
-        kind = found or KindResult(0, 0, {}, none, none, none)
-        counts = result.counts
+        none, counts = TimeDistribution(0), result.counts
+        kind = operations_of(result, of) or KindResult(0, 0, {}, none, none, none)
         self.result, self.is_all, self.kind = result, not of, kind
         self.errors = sum(kind.errors.values())
         self.answered = kind.response_ns.count
-        never = counts.never_ended
-        # Of what never ended, the label is unknown: none or all of it may be of this one.
-        self.least_lost, self.most_lost = (never if self.is_all else 0), never
-        self.skipped = counts.skipped if self.is_all else 0
+        lost = counts if not of else kind.lost
+        if lost is not None:
+            self.least_lost = self.most_lost = lost.never_ended
+            self.skipped = lost.skipped
+        else:
+            # An older engine does not say of which label they are: none or all may be of this one.
+            self.least_lost, self.most_lost, self.skipped = 0, counts.never_ended, 0
         # Of an older engine, no lateness is known to be the generator's.
         self.target_ns = kind.target_response_ns or kind.response_ns
         self.response = whole_histogram(kind.response_ns)

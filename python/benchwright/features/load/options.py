@@ -844,7 +844,8 @@ class LimitOptions(msgspec.Struct, frozen=True):
         tuple[str, ...],
         Option(
             "limit of the load: 'p99 < 20ms', 'errors < 0.1%', '95% within 2s', 40ms for the mean, "
-            "'metric rate_per_s > 900'; 'p99 < 5ms of LABEL' for some operations; repeatable",
+            "'metric rate_per_s > 900'; 'p99 < 5ms of LABEL', 'read@TARGET p99 < 5ms' or "
+            "'filament NAME p99 < 5ms' for some operations; repeatable",
             "LIMIT",
             _limit,
             flag="--limit",

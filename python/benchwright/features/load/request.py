@@ -506,12 +506,12 @@ class SeveralTarget(msgspec.Struct, frozen=True, tag="several", tag_field="kind"
 LoadTarget = OneTarget | SeveralTarget
 
 
-def _kinds_on(target: LoadTarget) -> set[str]:
+def kinds_on(target: LoadTarget) -> set[str]:
     """Return the kinds of operation without a file set that a target executes."""
     match target:
         case SeveralTarget():
             return {
-                kind for named_target in target.targets for kind in _kinds_on(named_target.target)
+                kind for named_target in target.targets for kind in kinds_on(named_target.target)
             }
         case NullTarget():
             return set(KINDS)
@@ -623,7 +623,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_fie
         found = {
             kind
             for filament in self.workload.filaments
-            for kind in kinds_of(filament) or _kinds_on(self.target)
+            for kind in kinds_of(filament) or kinds_on(self.target)
         }
         return tuple(kind for kind in ALL_KINDS if kind in found)
 

@@ -31,6 +31,7 @@ from benchwright.core.numeric import np, npt
 from benchwright.features.load.types import (
     EngineResult,
     HostResult,
+    KindResult,
     SequenceResult,
     TimeDistribution,
     response_rank,
@@ -192,12 +193,14 @@ _SHARES = {
 }
 
 
-def response_times(
-    result: EngineResult, name: str = "all", *, label: bool = False
-) -> TimeDistribution:
-    """Return the response times of a kind of operation, or of a label."""
-    kind_result = (result.labels if label else result.kinds)[name]
-    return times_of_all(kind_result.response_ns, *result.missing(name, label=label))
+def response_times(result: EngineResult, name: str = "all") -> TimeDistribution:
+    """Return the response times of a kind of operation."""
+    return times_of_all(result.kinds[name].response_ns, *result.missing(name))
+
+
+def kind_times(result: EngineResult, one: KindResult) -> TimeDistribution:
+    """Return the response times of a label or a group."""
+    return times_of_all(one.response_ns, *result.missing_of(one))
 
 
 def chain_times(chain: SequenceResult) -> TimeDistribution:

@@ -49,6 +49,20 @@ _ROUNDING = 1e-12
 """Relative error of the product of a share and a count, at most."""
 
 
+class LostOperations(msgspec.Struct, frozen=True, kw_only=True):
+    """Intended operations that did not end, or not even begin: as those of LoadCounts."""
+
+    dropped: int
+    skipped: int
+    waiting: int
+    unfinished: int
+
+    @property
+    def never_ended(self) -> int:
+        """How many there are."""
+        return self.dropped + self.skipped + self.waiting + self.unfinished
+
+
 class KindResult(msgspec.Struct, frozen=True):
     """Counts and times of one kind of operation."""
 
@@ -69,6 +83,20 @@ class KindResult(msgspec.Struct, frozen=True):
     """Operations that succeeded and ended in the measured part, whatever their intended start; None:
     the engine is older."""
     in_time_bytes: int = 0
+    lost: LostOperations | None = None
+    """Those that did not end, which are not among `operations`; None: the engine is older."""
+
+
+class GroupResult(KindResult, frozen=True, kw_only=True):
+    """Counts and times of a group of operations: those of a filament or a target, or those of one
+    label or kind among them."""
+
+    filament: str = ""
+    """Empty: all filaments of the target."""
+    target: str = ""
+    """Empty: the load has one target."""
+    operation: str = ""
+    """The label or the kind; empty: all of several."""
 
 
 class LoadCounts(msgspec.Struct, frozen=True):
@@ -159,15 +187,6 @@ GOOD_KEY = "good_share"
 """The key of the share of good streams among a load's values."""
 
 
-class LostStreams(msgspec.Struct, frozen=True, kw_only=True):
-    """Intended streams that did not end, or not even begin: as the same counts of operations."""
-
-    dropped: int
-    skipped: int
-    waiting: int
-    unfinished: int
-
-
 class StreamResult(msgspec.Struct, frozen=True, kw_only=True):
     """The streams of a load: operations whose answers were read as events.
 
@@ -225,7 +244,7 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: float | None = None
     timeline: tuple[StreamTimes, ...] = ()
     """The first streams of the run."""
-    lost: LostStreams | None = None
+    lost: LostOperations | None = None
     """Those that never ended; None: the engine is older."""
 
     def times(self, name: str) -> TimeDistribution:
@@ -664,6 +683,10 @@ class EngineResult(msgspec.Struct, frozen=True):
     """By the name of the chain."""
     labels: dict[str, KindResult] = {}
     """By label, of requests with labels."""
+    groups: tuple[GroupResult, ...] = ()
+    """Of a load with several filaments: each filament, and each target that several of them use, and
+    the labels or kinds of each where there are several. A filament or a target comes first with all
+    its operations."""
     file_set: FileSetResult | None = None
     hosts: tuple[HostResult, ...] = ()
     """The part of each host of a load from several; the other members are of all together."""
@@ -738,16 +761,20 @@ class EngineResult(msgspec.Struct, frozen=True):
         missing, whole = self.missing(kind)
         return not missing or response_rank(1 - beyond, missing, whole) is not None
 
-    def missing(self, name: str, *, label: bool = False) -> tuple[int, int]:
-        """Return how many operations of a kind, or of a label, have no response time, and of how
+    def missing(self, name: str) -> tuple[int, int]:
+        """Return how many operations of a kind have no response time, and of how many."""
+        if name == "all":
+            return self.counts.without_response, self.counts.intended
+        return self.missing_of(self.kinds[name])
+
+    def missing_of(self, one: KindResult) -> tuple[int, int]:
+        """Return how many operations of a kind, a label or a group have no response time, and of how
         many.
 
-        Of what never ended kind and label are unknown: it may all have been this one.
+        An older engine does not say of which kind those are that never ended: it may all have been
+        this one.
         """
-        if name == "all" and not label:
-            return self.counts.without_response, self.counts.intended
-        one = (self.labels if label else self.kinds)[name]
-        never = self.counts.never_ended
+        never = self.counts.never_ended if one.lost is None else one.lost.never_ended
         return sum(one.errors.values()) + never, one.operations + never
 
 
@@ -757,7 +784,7 @@ class LimitVerdict(msgspec.Struct, frozen=True, kw_only=True):
     limit: str
     """As the user wrote it."""
     of: str = ""
-    """The label or the kind of the operations; empty: all."""
+    """The label or the kind of the operations, or another group; empty: all."""
     outcome: GateOutcome
     """`passed`: it was held; `failed`: it was missed; `undecided`: the load cannot tell."""
     value: float | None = None

@@ -10,6 +10,7 @@ Non-goal: the series of intervals as numbers, which `--json` has.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from benchwright.core.text import (
 )
 from benchwright.core.text_table import field_lines
 from benchwright.core.untrusted import visible
+from benchwright.features.load.groups import groups_by_name
 from benchwright.features.load.report import (
     COLUMNS,
     MANY_KINDS,
@@ -36,11 +38,17 @@ from benchwright.features.load.report import (
     load_sentence,
     shown_kinds,
 )
-from benchwright.features.load.response_times import chain_times, host_times, response_times
+from benchwright.features.load.response_times import (
+    chain_times,
+    host_times,
+    kind_times,
+    response_times,
+)
 from benchwright.features.load.streams import missing_streams, stream_times
 from benchwright.features.load.types import (
     EngineResult,
     HostResult,
+    KindResult,
     TimeDistribution,
     response_rank,
 )
@@ -275,25 +283,70 @@ def labels_table(result: EngineResult, key: str = "load") -> TableBlock:
     labels = list(result.labels.items())
     if len(labels) > _MOST_LABELS:
         labels.sort(key=lambda label: -(label[1].response_ns.mean or math.inf))
-    shown = [
-        _Timed(
-            (name, one), response_times(result, name, label=True), *result.missing(name, label=True)
-        )
-        for name, one in labels[:_MOST_LABELS]
-    ]
-    rest = len(labels) - len(shown)
+    rest = len(labels[_MOST_LABELS:])
     more = [f"{rest} faster labels are only in the document (--json)"] if rest else []
-    unit = _unit(shown)
-    table = table_of(
-        f"{key}.labels",
-        "Labels",
-        keyed(f"{key}.label", shown),
+    shown = keyed(f"{key}.label", labels[:_MOST_LABELS])
+    return _noted(_operations_table(f"{key}.labels", "Labels", shown, result), result, *more)
+
+
+def groups_table(result: EngineResult, report: LoadReport, key: str = "load") -> TableBlock:
+    """Return the rate and response times of the operations of each filament and of each target;
+    with those of each kind or label where they are few, or the report is verbose."""
+    named = groups_by_name(result)
+    several = [group for group in result.groups if group.operation]
+    of_place = Counter((group.filament, group.target) for group in several)
+    shown = [
+        (_short(names), group)
+        for names, group in named
+        if not group.operation
+        or report.verbose
+        or of_place[group.filament, group.target] < MANY_KINDS
+    ]
+    rate = scale_of([result.rates_of(group)[0] for _, group in shown], "/s", 5)
+    table = _operations_table(
+        f"{key}.groups",
+        "Groups",
+        keyed(f"{key}.group", shown),
+        result,
         (
-            (Column("Label"), lambda _, row: Words(visible(row.of[0]))),
+            Column("Rate", numeric=True),
+            lambda key, row: number_of(f"{key}.rate", result.rates_of(row.of[1])[0], rate),
+        ),
+    )
+    return _noted(table, result)
+
+
+def _short(names: Sequence[str]) -> str:
+    """Return the names of a filament and its target; of operations among theirs, the last name."""
+    places = [name for name in names if name.startswith(("@", "filament "))]
+    return ", ".join(places or names[-1:])
+
+
+def _operations_table(
+    key: str,
+    title: str,
+    shown: Sequence[tuple[str, tuple[str, KindResult]]],
+    result: EngineResult,
+    *more: _Cells,
+) -> TableBlock:
+    """Return a table of some of the operations in each row, by its name; `more`: further columns."""
+    rows = [
+        (row_key, _Timed((name, one), kind_times(result, one), *result.missing_of(one)))
+        for row_key, (name, one) in shown
+    ]
+    timed = [row for _, row in rows]
+    unit = _unit(timed)
+    return table_of(
+        key,
+        title,
+        rows,
+        (
+            (Column(title.removesuffix("s")), lambda _, row: Words(visible(row.of[0]))),
             _count(lambda row: row.of[1].operations),
             count_column("Failed", "failed", lambda row: sum(row.of[1].errors.values())),
-            _mean(shown, unit, f"Mean {unit[1]}"),
-            *_percentiles(shown, unit, "Response"),
+            *more,
+            _mean(timed, unit, f"Mean {unit[1]}"),
+            *_percentiles(timed, unit, "Response"),
             (
                 Column("Errors"),
                 lambda _, row: Words(
@@ -302,7 +355,6 @@ def labels_table(result: EngineResult, key: str = "load") -> TableBlock:
             ),
         ),
     )
-    return _noted(table, result, *more)
 
 
 def chains_table(result: EngineResult, key: str = "load") -> TableBlock:
@@ -444,6 +496,7 @@ def load_tables(
         times_table(result, report, key),
         streams_table(result, report, key),
         labels_table(result, key),
+        groups_table(result, report, key),
         chains_table(result, key),
         limits_table(report, key),
         hosts_table(result, key),

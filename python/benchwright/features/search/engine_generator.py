@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from benchwright.core.criterion import Criterion, criterion_name
-from benchwright.core.errors import BenchError, HostError, Interrupted
+from benchwright.core.errors import BenchError, HostError, InputError, Interrupted
 from benchwright.features.generators.run import LeaveEarly
 from benchwright.features.load import request as r
 from benchwright.features.load import workload as w
@@ -36,6 +36,7 @@ from benchwright.features.load.engine_values import (
 )
 from benchwright.features.load.file_set import with_users
 from benchwright.features.load.findings import doubts_of_trial
+from benchwright.features.load.groups import group_names, one_of_groups
 from benchwright.features.load.parse import EVENT_OPTIONS, is_network
 from benchwright.features.load.plan import (
     CommandLineLoad,
@@ -52,7 +53,7 @@ from benchwright.features.load.types import EngineResult, FileSetProgress, LoadP
 from benchwright.features.load.workload_toml import WorkloadFile
 from benchwright.features.quiet.private_network import PrivateNetwork
 from benchwright.features.search.spec_toml import EngineSettings, target_of
-from benchwright.inputs.mistakes import mistake
+from benchwright.inputs.mistakes import mistake, option_mistake
 
 if TYPE_CHECKING:
     from benchwright.features.load.hosts import LoadHosts
@@ -265,6 +266,7 @@ class EngineGenerator:
         Raises InputError for settings that the engine refuses, and Interrupted.
         """
         request = request_of(self._settings, load.probe, self._criteria, load.values)
+        _check_groups(request, self._criteria)
         seed = (self._seed * 1_000_003 + load.number) % 2**53
         request = with_worker_cpus(with_seed(request, seed), self._cpus)
         (load.directory / "request.json").write_bytes(msgspec.json.encode(request))
@@ -377,7 +379,8 @@ class EngineGenerator:
         measured_s = (result.measured_ns or result.elapsed_ns or 1) / 1e9
         limits_s = limits_s_of(self._criteria)
         patience_s = max(limits_s, default=(request.drain_ns or 0) / 1e9)
-        tally = counts_of(result, measured_s if left else probe.duration_s, patience_s)
+        groups = {criterion.of for criterion in self._criteria if criterion.of}
+        tally = counts_of(result, measured_s if left else probe.duration_s, patience_s, groups)
         whole = [
             interval for interval in result.intervals if interval.intended or interval.completed
         ]
@@ -480,14 +483,33 @@ def _ending(*, left: bool, failed: bool) -> LoadEnding:
 
 
 def _why_no_value(trial: LoadTrial, criteria: tuple[Criterion, ...]) -> str:
-    """Return which limited value of streams a load does not have; empty if it has each. Without a
-    value, a limit would seem to hold."""
-    without = [
-        criterion_name(criterion)
-        for criterion in criteria
-        if stream_value(criterion) is not None and criterion.key not in trial.values
-    ]
-    return f"no stream has a value of {', '.join(without)}" if without else ""
+    """Return which limited value of streams, or of a group of operations, a load does not have; empty
+    if it has each. Without a value, a limit would seem to hold."""
+    without = [criterion for criterion in criteria if criterion.key not in trial.values]
+    for noun, some in (
+        ("stream", [one for one in without if stream_value(one) is not None]),
+        ("operation", [one for one in without if one.of]),
+    ):
+        if some:
+            return f"no {noun} has a value of {', '.join(map(criterion_name, some))}"
+    return ""
+
+
+def _check_groups(request: r.LoadRequest, criteria: tuple[Criterion, ...]) -> None:
+    """Raise InputError for a criterion of operations that a load does not have."""
+    known = group_names(request.workload.filaments, request.target)
+    unknown = [one for one in criteria if one.of and one.of not in known]
+    if unknown:
+        raise InputError(
+            [
+                option_mistake(
+                    "--limit",
+                    f"{criterion_name(one)}: the load has no operations {one.of!r}",
+                    one_of_groups(one.of, known),
+                )
+                for one in unknown
+            ]
+        )
 
 
 def _why_nothing(result: EngineResult) -> str:

@@ -255,7 +255,8 @@ class _PeakReader(PeakReader):
             return criteria
         ratio = self.request.errors is not None
         for criterion, text in zip(criteria, self.request.limits, strict=True):
-            is_mean = criterion.statistic == "mean" and stream_value(criterion) is None
+            is_whole = stream_value(criterion) is None and not criterion.of
+            is_mean = criterion.statistic == "mean" and is_whole
             if is_mean or (ratio and criterion.key == ERROR_KEY):
                 continue
             message = "the command reports only a mean response"

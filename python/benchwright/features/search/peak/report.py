@@ -318,6 +318,8 @@ class CriterionEntry(msgspec.Struct, frozen=True):
     limit: float
     unit: str
     better: Literal["lower", "higher"]
+    of: str = ""
+    """The group of the operations; empty: all."""
 
 
 class ClaimEntry(msgspec.Struct, frozen=True, kw_only=True):
