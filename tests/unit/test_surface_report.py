@@ -39,7 +39,7 @@ from benchwright.features.search.surface.types import (
     Transform,
     make_factor,
 )
-from benchwright.features.search.surface.view import SurfaceView, level_between, surface_sheet
+from benchwright.features.search.surface.view import SurfaceView, surface_sheet
 from benchwright.features.search.types import Claim, ClaimResult, PeakGoal, PeakStatus
 from benchwright.report.answer import finding_groups
 from benchwright.report.charts.render import render_sheet
@@ -444,7 +444,7 @@ def test_every_kind_of_chart_is_drawn_the_same_twice(kind: str, form: str) -> No
 @pytest.mark.parametrize("place", [-1.0, -0.3, 0.5, 1.0])
 def test_a_level_between_is_read_as_its_place(levels: tuple[str, ...], place: float) -> None:
     factor = make_factor("x", levels)
-    assert factor.place(level_between(factor, place)) == pytest.approx(place, abs=1e-6)
+    assert factor.place(factor.level_between(place)) == pytest.approx(place, abs=1e-6)
 
 
 # -- spec and options ------------------------------------------------------------------
@@ -499,7 +499,7 @@ def test_options_win_over_the_table() -> None:
 
 def test_samples_to_predict_are_read_in_the_factors_order() -> None:
     plan = plan_of(predict=("sync=off,disks=2.5",))
-    assert plan.predict == ((("disks", "2.5"), ("sync", "off")),)
+    assert plan.questions.predict == ((("disks", "2.5"), ("sync", "off")),)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchwright.feature import AddParser, DocumentType, Feature
 
 if TYPE_CHECKING:
+    from benchwright.cli.shared_options import AddedOptions
     from benchwright.findings.codes import Code
     from benchwright.page.kinds import SessionKind
 
@@ -29,11 +30,24 @@ class Search(Feature):
         return add_parser
 
     def documents(self) -> Mapping[DocumentType, DocumentType | None]:
+        from benchwright.features.search.compared.document import SearchComparisonDocument
         from benchwright.features.search.peak.report import PeakDocument
         from benchwright.features.search.ramp.report import RampDocument
         from benchwright.features.search.surface.report import SurfaceDocument
 
-        return {RampDocument: None, PeakDocument: None, SurfaceDocument: None}
+        return {
+            RampDocument: None,
+            PeakDocument: None,
+            SurfaceDocument: None,
+            SearchComparisonDocument: None,
+        }
+
+    def options(self, command: str) -> Sequence[AddedOptions]:
+        if command != "compare":
+            return ()
+        from benchwright.features.search.compared.command import ADDED
+
+        return (ADDED,)
 
     def calls(self) -> Mapping[str, Any]:
         from benchwright.features.search.peak import api

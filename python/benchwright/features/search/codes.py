@@ -45,6 +45,13 @@ CODES: dict[str, Code] = {
         Severity.WARNING,
         "Fix the server at that sample and run `bw resume`; the model does not include the sample.",
     ),
+    "earlier-peak-differs": Code(
+        Severity.WARNING,
+        "Compare the studies (`bw compare`) and find what has changed: the server, its machine, or what else "
+        "ran. The answer is of this search's trials alone.",
+        says="the search of {study} found {earlier}, and this one finds {now}: it used nothing of the earlier one "
+        "but its first rates",
+    ),
     "surface-deadline": Code(
         Severity.WARNING,
         "Give a longer deadline, or run `bw resume`: it searches the missing samples for as long again.",

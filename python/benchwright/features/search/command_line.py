@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ from benchwright.core.extras import require
 from benchwright.features.load import parse as targets
 from benchwright.features.load.command_line import bare_mistakes, target_of, unfiled_mistakes
 from benchwright.features.load.options import BareOptions, HostOptions, LoadOptions, TargetOptions
+from benchwright.features.search.options import SurfaceRequest
 from benchwright.features.search.target_spec import (
     LOAD_OPTIONS,
     TARGET_BUDGET,
@@ -266,6 +267,11 @@ class CommandSearch(msgspec.Struct, frozen=True):
         if arguments.target is not None and self.kind == "peak":
             settled["claim"] = arguments.claim or TARGET_CLAIM
             settled["budget"] = arguments.budget or TARGET_BUDGET
+        if self.kind == "peak" and arguments.earlier is not None:
+            require_search_extra(self.kind)
+            from benchwright.features.search.peak.earlier import earlier_peak
+
+            settled["earlier_peak"] = earlier_peak(arguments.earlier)
         request = request_from(self.request, arguments, **settled)
         return begin_search(self.kind, arguments, request, spec)
 
@@ -290,14 +296,17 @@ class CommandSearch(msgspec.Struct, frozen=True):
         return _target_source(arguments, self.kind, file.path)
 
 
-def print_stored_search(kind: str, arguments: Namespace, predict: Sequence[str] = ()) -> None:
-    """Print the study's last search of a kind. Raises StudyError or InputError."""
+def print_stored_search(
+    kind: str, arguments: Namespace, asked: SurfaceRequest | None = None
+) -> None:
+    """Print the study's last search of a kind; `asked`: what is asked of a surface instead of its
+    own questions. Raises StudyError or InputError."""
     from benchwright.features.search.output import print_last_search
     from benchwright.run.runner import OutputOptions
 
     place, plot = Path(arguments.study), arguments.plot
     print_last_search(
-        kind, place, plot, OutputOptions(json=arguments.json, verbose=arguments.verbose), predict
+        kind, place, plot, OutputOptions(json=arguments.json, verbose=arguments.verbose), asked
     )
 
 

@@ -22,7 +22,7 @@ from benchwright.features.search.peak.policies.registry import (
 )
 from benchwright.features.search.ramp.types import RampAxis
 from benchwright.features.search.surface.types import DesignKind, ModelKind
-from benchwright.features.search.types import Claim, parse_claim
+from benchwright.features.search.types import Claim, EarlierPeak, parse_claim
 from benchwright.inputs.options import Option, Text
 from benchwright.inputs.template import one_of
 from benchwright.suite.common_options import Plot
@@ -80,7 +80,7 @@ Seed = Annotated[
 ]
 
 
-def _rate(text: str) -> float:
+def rate_of(text: str) -> float:
     """Return a rate such as `10k` [1/s]."""
     return words.rate_micro(text) / 1e6
 
@@ -339,12 +339,23 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
             f"search method: {', '.join(POLICY_NAMES)}", "NAME", _policy, default=DEFAULT_POLICY
         ),
     ] = None
+    earlier: Annotated[
+        Text,
+        _search(
+            "begin around the peak that this earlier search found; what its server did is "
+            "measured again",
+            "STUDY",
+            flag="--from",
+            names="directory",
+            key=False,
+        ),
+    ] = None
     start: Annotated[
         Text,
         _search(
             "rate of the first trial, a low one",
             "RATE",
-            _rate,
+            rate_of,
             "start_rate",
             default="50; with the engine, 0.75 of what a second of a closed loop completes",
         ),
@@ -354,7 +365,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
         _search(
             "lowest rate to try",
             "RATE",
-            _rate,
+            rate_of,
             "lowest_rate",
             default="0.5 or a 1024th of the first rate; less where the first rate is below 4 or a limit is longer than 0.5 s",
         ),
@@ -364,7 +375,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
         _search(
             "highest rate to try",
             "RATE",
-            _rate,
+            rate_of,
             "highest_rate",
             default="1M, or 1024 times the first rate if that is more",
         ),
@@ -410,7 +421,7 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
         _published(
             "difference of one load from the next; of linear and strawman",
             "RATE",
-            _rate,
+            rate_of,
             "increment",
             default="10",
         ),
@@ -424,6 +435,8 @@ class PeakRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: Seed = None
     plot: Plot = None
     drawn_seed: int = 1
+    earlier_peak: EarlierPeak | None = None
+    """What the study of `earlier` found when this search began."""
 
 
 INNER = (
@@ -511,4 +524,22 @@ class SurfaceRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     """Each as `NAME=LEVEL,NAME=LEVEL`."""
+    at_rate: Annotated[
+        tuple[str, ...],
+        Option(
+            "print which samples have a peak of this rate or more, with probabilities; repeatable",
+            "RATE",
+            group="result",
+            flag="--at-rate",
+        ),
+    ] = ()
+    cross: Annotated[
+        tuple[str, ...],
+        Option(
+            "print where the peaks at two levels of a factor cross, along a numeric factor; "
+            "repeatable",
+            "FACTOR=LEVEL,LEVEL",
+            group="result",
+        ),
+    ] = ()
     plot: Plot = None

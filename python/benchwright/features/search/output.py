@@ -28,7 +28,6 @@ from benchwright.core.criterion import (
     criterion_value_text,
 )
 from benchwright.core.errors import StudyError
-from benchwright.core.plan import Pairs
 from benchwright.core.progress import progress_display
 from benchwright.core.results import Severity
 from benchwright.core.text import (
@@ -44,13 +43,19 @@ from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.load.report import file_set_progress_text
 from benchwright.features.load.types import FileSetProgress
 from benchwright.features.search.documents import search_profiles, search_profiles_text
+from benchwright.features.search.options import SurfaceRequest
 from benchwright.features.search.ramp.levels import trial_throughput
 from benchwright.features.search.ramp.report import level_text
 from benchwright.features.search.ramp.types import RampAxis, RampGoal
 from benchwright.features.search.reports import OpenedSearch, open_search, search_view
-from benchwright.features.search.requests import read_predicted
+from benchwright.features.search.requests import read_questions
 from benchwright.features.search.session import SearchExperiment, SilentSearch
-from benchwright.features.search.surface.types import SampleRequest, SampleResult, SurfaceGoal
+from benchwright.features.search.surface.types import (
+    SampleRequest,
+    SampleResult,
+    SurfaceGoal,
+    SurfaceQuestions,
+)
 from benchwright.features.search.text import (
     binding_criterion,
     interval_text,
@@ -231,14 +236,14 @@ class SearchOutput(TerminalOutput, SilentSearch, Generic[ExperimentT]):
         self._verbose = options.verbose
         self._progress = progress_display(quiet=options.quiet)
         self._begun_s = time.monotonic()
-        self._predict: Sequence[Pairs] | None = None
+        self._questions: SurfaceQuestions | None = None
         self._view: SearchView[Any] | None = None
 
     def view(self, ended: SessionResult) -> SearchView[Any]:
         """Return the outcome."""
         opened = OpenedSearch(self.experiment, ended.ledger, ended.verdict)
         about = ended.recorded if ended.findings is None else ended.findings.session
-        return search_view(opened, about, predict=self._predict, verbose=self._verbose)
+        return search_view(opened, about, questions=self._questions, verbose=self._verbose)
 
     def probe_begins(self, number: int, probe: Probe) -> None:
         """Show the load that starts."""
@@ -374,15 +379,15 @@ class SurfaceOutput(SearchOutput["SurfaceExperiment"]):
         experiment: SurfaceExperiment,
         plot: str | None,
         options: OutputOptions,
-        predict: Sequence[str] | None = None,
+        asked: SurfaceRequest | None = None,
     ) -> None:
-        """`predict`: the samples to predict instead of those of the request.
+        """`asked`: a request with the questions to answer instead of those of the session's.
 
         Raises InputError with all mistakes in them.
         """
         super().__init__(experiment, plot, options)
-        if predict is not None:
-            self._predict = read_predicted(tuple(predict), experiment.plan.goal.factors)
+        if asked is not None:
+            self._questions = read_questions(asked, experiment.plan.goal.factors)
         self._running: SampleRequest | None = None
 
     def search_begins(self) -> None:
@@ -423,9 +428,10 @@ def search_output(
     experiment: SearchExperiment[Any, Any],
     plot: str | None,
     options: OutputOptions,
-    predict: Sequence[str] | None = None,
+    asked: SurfaceRequest | None = None,
 ) -> PeakOutput | RampOutput | SurfaceOutput:
-    """Return the output of an experiment; `predict`: samples of a surface to predict."""
+    """Return the output of an experiment; `asked`: a request with the questions about a surface, None: its
+    own."""
     match experiment.info.kind:
         case "ramp":
             ramp = cast("RampExperiment", experiment)
@@ -435,14 +441,18 @@ def search_output(
             return PeakOutput(peak, plot, options)
         case _:
             surface = cast("SurfaceExperiment", experiment)
-            return SurfaceOutput(surface, plot, options, predict)
+            return SurfaceOutput(surface, plot, options, asked)
 
 
 # -- stored searches -------------------------------------------------------------------
 
 
 def print_last_search(
-    kind: str, place: Path, plot: str | None, options: OutputOptions, predict: Sequence[str] = ()
+    kind: str,
+    place: Path,
+    plot: str | None,
+    options: OutputOptions,
+    asked: SurfaceRequest | None = None,
 ) -> None:
     """Print the study's last search of a kind, and draw it to `plot`.
 
@@ -459,7 +469,7 @@ def print_last_search(
                 f"{place} has no {what}",
                 f"start one: bw {kind} SPEC.toml --study DIR",
             )
-        print_stored(study, stored[-1], plot, options, predict)
+        print_stored(study, stored[-1], plot, options, asked)
 
 
 def print_stored(
@@ -467,11 +477,11 @@ def print_stored(
     stored: StoredSession,
     plot: str | None,
     options: OutputOptions,
-    predict: Sequence[str] = (),
+    asked: SurfaceRequest | None = None,
 ) -> None:
     """Print the recorded result of a session, or the results so far of an incomplete one."""
     experiment, ledger, verdict = open_search(study, stored)
-    output = search_output(experiment, plot, options, predict)
+    output = search_output(experiment, plot, options, asked)
     findings = stored_findings(study, stored.number)
     recorded = recorded_findings(study, stored.number)
     output.print(SessionResult(ledger, verdict, findings, recorded))

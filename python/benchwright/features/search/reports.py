@@ -35,7 +35,7 @@ from benchwright.features.search.ramp.report import RampReport
 from benchwright.features.search.ramp.types import RampStatus
 from benchwright.features.search.session import SearchExperiment, recorded_trials, stored_spec
 from benchwright.features.search.surface.report import SurfaceReport, named_findings
-from benchwright.features.search.surface.types import ESTIMATED_STATUSES
+from benchwright.features.search.surface.types import ESTIMATED_STATUSES, SurfaceQuestions
 from benchwright.features.search.target_spec import TARGET_FILE
 from benchwright.features.search.text import sample_text
 from benchwright.features.search.types import ClaimResult, PeakStatus, SearchTrial
@@ -94,15 +94,15 @@ def search_view(
     opened: OpenedSearch,
     about_session: Sequence[Finding],
     loads: Sequence[Explanation] | None = None,
-    predict: Sequence[Pairs] | None = None,
+    questions: SurfaceQuestions | None = None,
     *,
     part: str = "",
     verbose: bool = False,
 ) -> SearchView[Any]:
     """Return the view of a search, which may be incomplete.
 
-    `loads`: what `explained_loads` returns for the session, if the caller has it; `predict`: the
-    samples of a surface to predict, None: those of the request; `part`, `verbose`: of the view.
+    `loads`: what `explained_loads` returns for the session, if the caller has it; `questions`:
+    those about a surface, None: the request's; `part`, `verbose`: of the view.
     """
     match opened.experiment.info.kind:
         case "peak":
@@ -115,7 +115,7 @@ def search_view(
             return RampView(ramp_report(opened, about_session, loads), part, verbose=verbose)
     from benchwright.features.search.surface.view import SurfaceView
 
-    return SurfaceView(surface_report(opened, about_session, predict), part, verbose=verbose)
+    return SurfaceView(surface_report(opened, about_session, questions), part, verbose=verbose)
 
 
 def _shared(
@@ -193,7 +193,7 @@ def ramp_report(
 
 
 def surface_report(
-    opened: OpenedSearch, about_session: Sequence[Finding], predict: Sequence[Pairs] | None
+    opened: OpenedSearch, about_session: Sequence[Finding], questions: SurfaceQuestions | None
 ) -> SurfaceReport:
     """Return a surface, or the samples so far of an interrupted one."""
     from benchwright.features.search.surface.report import SurfaceReport
@@ -211,7 +211,7 @@ def surface_report(
             load_s=sum(trial.trial.lasted_s for trial in trials),
             cost_s=sum(trial.trial.cost_s for trial in trials),
         )
-    wanted = plan.predict if predict is None else predict
+    asked = plan.questions if questions is None else questions
     return SurfaceReport(
         status=opened.verdict.status,
         detail=opened.verdict.detail,
@@ -220,7 +220,8 @@ def surface_report(
         claims=plan.claims,
         policy=next((sample_result.found.policy for sample_result in result.results), plan.policy),
         result=result,
-        asked=predict_samples(plan.goal, result.results, wanted),
+        asked=predict_samples(plan.goal, result.results, asked.predict),
+        questions=asked,
         bench_findings=_with_profiles(about_session, trials),
     )
 

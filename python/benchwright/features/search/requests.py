@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -13,7 +14,8 @@ from benchwright.core.plan import Pairs
 from benchwright.features.generators.adapter import rate_step_in
 from benchwright.features.load import parse as words
 from benchwright.features.load.criteria import parse_criterion, stream_value
-from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest
+from benchwright.features.load.plan import rounded_rate
+from benchwright.features.search.options import PeakRequest, RampRequest, SurfaceRequest, rate_of
 from benchwright.features.search.peak.policies.policy import highest_rate, lowest_rate
 from benchwright.features.search.peak.policies.registry import (
     DEFAULT_POLICY,
@@ -43,9 +45,15 @@ from benchwright.features.search.surface.spec import (
     surface_misfits,
     unused_factors,
 )
-from benchwright.features.search.surface.types import Factor, Sample, SurfaceGoal
+from benchwright.features.search.surface.types import (
+    Factor,
+    LevelPair,
+    Sample,
+    SurfaceGoal,
+    SurfaceQuestions,
+)
 from benchwright.features.search.target_spec import TARGET_FILE
-from benchwright.features.search.types import Claim, PeakGoal
+from benchwright.features.search.types import Claim, EarlierPeak, PeakGoal
 from benchwright.inputs.mistakes import Fault, Where, at_key, diagnostic, placed
 from benchwright.inputs.option_reader import OptionReader
 from benchwright.inputs.options import layered, options_of
@@ -197,7 +205,10 @@ class _PeakReader(PeakReader):
         if not criteria:
             return None
         goal = PeakGoal(criteria=criteria, claim=claims[0], rate_step=self._rate_step(), **fields)
-        if policy == DEFAULT_POLICY and self._may_guess(goal, fields):
+        earlier = self.request.earlier_peak
+        if earlier is not None:
+            goal = self._from_earlier(goal, earlier, fields)
+        elif policy == DEFAULT_POLICY and self._may_guess(goal, fields):
             goal = msgspec.structs.replace(goal, guess_users=GUESS_USERS)
         guesses = goal.guess_users is not None
         low, high = goal.lowest_rate, goal.highest_rate
@@ -230,6 +241,22 @@ class _PeakReader(PeakReader):
             return False
         is_given = "start_rate" in fields
         return not is_given and goal.highest_rate is None and "users" in axes_of(spec.load)
+
+    def _from_earlier(
+        self, goal: PeakGoal, earlier: EarlierPeak, fields: Mapping[str, Any]
+    ) -> PeakGoal:
+        """Return the goal of a search that begins around an earlier peak; report one that is no
+        guess for this search."""
+        flag, study = "--from", earlier.study
+        limits = tuple(sorted(map(criterion_text, goal.criteria)))
+        if limits != earlier.limits:
+            message = f"that search's limits are {' and '.join(earlier.limits)}"
+            self.wrong(flag, study, message, "give the same limits, or leave --from out")
+        if "start_rate" in fields:
+            self.wrong(flag, study, "a first rate is given too", "leave one of them out")
+        low, high = goal.lowest_rate or 0.0, goal.highest_rate or math.inf
+        start = rounded_rate(min(max(earlier.low, low), high), goal.rate_step)
+        return msgspec.structs.replace(goal, start_rate=start, earlier=earlier)
 
     def _rate_step(self) -> float | None:
         """Return the rate step of the generator."""
@@ -320,7 +347,7 @@ class SurfacePlan(msgspec.Struct, frozen=True, kw_only=True):
     goal: SurfaceGoal
     claims: tuple[Claim, ...]
     policy: str
-    predict: tuple[Sample, ...] = ()
+    questions: SurfaceQuestions = SurfaceQuestions()
 
     def inner(self, goal: Any, sample: Sample) -> PeakPlan:
         """Return the plan of the search at one sample."""
@@ -333,17 +360,46 @@ def surface_plan(request: SurfaceRequest, spec: Spec) -> SurfacePlan:
     return _faultless(reading.plan(), reading.found)
 
 
-def read_predicted(words_: tuple[str, ...], factors: tuple[Factor, ...]) -> tuple[Sample, ...]:
-    """Return the samples that `--predict` names. Raises InputError with every mistake."""
-    reader = _PredictReader(SurfaceRequest(peak=PeakRequest(), predict=words_))
-    samples = [reader.sample(word, factors) for word in words_]
+def read_questions(request: SurfaceRequest, factors: tuple[Factor, ...]) -> SurfaceQuestions:
+    """Return what `--predict`, `--at-rate` and `--cross` ask. Raises InputError with every
+    mistake."""
+    reader = _QuestionReader(request)
+    samples = [reader.sample(word, factors) for word in request.predict]
+    rates = [reader.parsed("--at-rate", text, rate_of) for text in request.at_rate]
+    pairs = [reader.pair(word, factors) for word in request.cross]
     if reader.found:
         raise InputError(reader.found)
-    return tuple(sample for sample in samples if sample is not None)
+    return SurfaceQuestions(
+        predict=tuple(sample for sample in samples if sample is not None),
+        rates=tuple(rate for rate in rates if rate is not None),
+        crossed=tuple(pair for pair in pairs if pair is not None),
+    )
 
 
-class _PredictReader(OptionReader[SurfaceRequest]):
-    """Reads samples."""
+class _QuestionReader(OptionReader[SurfaceRequest]):
+    """Reads samples and pairs of levels."""
+
+    def pair(self, word: str, factors: tuple[Factor, ...]) -> LevelPair | None:
+        """Return the two levels of one word; None if it is wrong."""
+        name, _, rest = word.partition("=")
+        levels = [level.strip() for level in rest.split(",")]
+        factor = next((one for one in factors if one.name == name.strip()), None)
+        if factor is None:
+            known = ", ".join(factor.name for factor in factors)
+            self.wrong("--cross", word, f"there is no factor {name!r}", f"the factors are: {known}")
+            return None
+        if len(levels) != 2 or levels[0] == levels[1]:
+            self.wrong("--cross", word, "it does not name two levels", "write FACTOR=LEVEL,LEVEL")
+            return None
+        for level in levels:
+            if message := level_problem(factor, level):
+                self.wrong("--cross", word, message)
+                return None
+        if not any(one.numeric and len(one.levels) > 1 for one in factors if one is not factor):
+            message = "no other factor is numeric: there is nothing along which they could cross"
+            self.wrong("--cross", word, message)
+            return None
+        return LevelPair(factor.name, *levels)
 
     def sample(self, word: str, factors: tuple[Factor, ...]) -> Sample | None:
         """Return the sample of one word; None if it is wrong."""
@@ -417,7 +473,7 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
         self._check_used()
         if self.found or inner is None:
             return None
-        predict = self._predicted(stated.factors)
+        questions = self._questions(stated.factors)
         if self.found:
             return None
         goal = surface_goal_of(stated, inner.goal, inner.goal.seed)
@@ -426,7 +482,7 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
             goal=msgspec.structs.replace(goal, trial_s=trial_s),
             claims=inner.claims,
             policy=inner.policy,
-            predict=predict,
+            questions=questions,
         )
 
     def _inner(self) -> PeakPlan | None:
@@ -436,12 +492,12 @@ class _SurfaceReader(OptionReader[SurfaceRequest]):
             self.found += error.diagnostics
             return None
 
-    def _predicted(self, factors: tuple[Factor, ...]) -> tuple[Sample, ...]:
+    def _questions(self, factors: tuple[Factor, ...]) -> SurfaceQuestions:
         try:
-            return read_predicted(self.request.predict, factors)
+            return read_questions(self.request, factors)
         except InputError as error:
             self.found += error.diagnostics
-            return ()
+            return SurfaceQuestions()
 
     def _stated(self) -> SurfaceSpec:
         """Return the spec's settings, overridden by the options."""

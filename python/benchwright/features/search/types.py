@@ -73,6 +73,20 @@ def parse_claim(text: str) -> Claim:
     return Claim(kind, tolerance=share)
 
 
+class EarlierPeak(msgspec.Struct, frozen=True, kw_only=True):
+    """What an earlier search found, as the guess that a new one begins with."""
+
+    study: str
+    rate: float
+    """[1/s]."""
+    low: float
+    """The first trial is here; a limit that is exceeded here contradicts the guess."""
+    high: float | None
+    """The next one is here; limits that hold here contradict it. None: it was only a bound."""
+    limits: tuple[str, ...]
+    """The criteria as texts, sorted: a guess for others would be none."""
+
+
 class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     """The goal of a search and its bounds."""
 
@@ -84,6 +98,8 @@ class PeakGoal(msgspec.Struct, frozen=True, kw_only=True):
     guess_users: int | None = None
     """The search begins with a second of a closed loop of so many users, whose throughput is the
     first guess in place of `start_rate`; None: it does not."""
+    earlier: EarlierPeak | None = None
+    """The search begins around the peak of an earlier one; None: it knows nothing."""
     lowest_rate: float | None = None
     """Below this a criterion that fails ends the search; None: where a run would see
     hardly any arrival (features/search/peak/policies/policy.py)."""

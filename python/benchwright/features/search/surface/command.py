@@ -24,6 +24,8 @@ examples:
   bw surface server.toml --samples 10 --plot surface.png  10 of all samples, a model for the rest
   bw surface server.toml --samples 10 --deadline 2h       the map that two hours can give
   bw surface --predict workers=3,buffers=96M              of the surface stored in ./bw-study
+  bw surface --at-rate 5k --cross workers=1,4             which samples reach 5,000/s; where the
+                                                          peaks at two levels cross
 
 designs: adaptive (default with --samples), d-optimal, i-optimal, full (default without)
 models: gaussian-process (default), polynomial (default of d- and i-optimal)
@@ -33,6 +35,8 @@ a sample, or a criterion at its lowest rate; 2 bad input; 3 undecided: the claim
 hold, or too few have a peak for a model; 130 interrupted (continue with `bw resume`)
 """
 _SPEC = "server, load, criteria and factors; without one print the study's last surface again"
+_OF_STORED = ("plot", "predict", "at_rate", "cross")
+"""Options that apply to a stored surface too."""
 _START = "first rate of the first search; others start at a neighbour's peak"
 
 
@@ -51,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `bw surface`; return the exit code."""
     _check(arguments)
     if arguments.spec is None:
-        print_stored_search("surface", arguments, arguments.predict)
+        print_stored_search(
+            "surface", arguments, request_from(SurfaceRequest, arguments, peak=PeakRequest())
+        )
         return 0
     spec = spec_source(arguments.spec, "bw surface")
     return begin_search("surface", arguments, request_of(arguments), spec)
@@ -70,7 +76,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise argument_error("--", "", "bw surface takes no command after --", hint)
     added = [added_options.declared for added_options in added_to("surface")]
     new = given(arguments, PeakRequest, SurfaceRequest, *added, *NEW_SESSION)
-    new = [option for option in new if option.name not in ("plot", "predict")]
+    new = [option for option in new if option.name not in _OF_STORED]
     if arguments.spec is None and new:
         option = new[0].flag
         message = "there is no SPEC.toml to search with it"

@@ -93,6 +93,41 @@ class GaussianProcess(msgspec.Struct, frozen=True):
         means, sds = (np.concatenate(column) for column in zip(*parts, strict=True))
         return means, sds
 
+    def draw(
+        self, samples: Sequence[Sample], count: int, seed: int, *, smooth: bool = False
+    ) -> Matrix:
+        """Return joint draws of the true response at different samples, `(count, n_samples)`:
+        without the noise of a search, and of a sample that was searched with what its search
+        found. `smooth`: without each sample's own deviation.
+
+        Raises ValueError for an impossible level.
+        """
+        rng = np.random.default_rng(seed)
+        seen = points_of(self.factors, self.observed.samples)
+        points = points_of(self.factors, samples)
+        place = {sample: at for at, sample in enumerate(self.observed.samples)}
+        own = np.zeros((len(points), len(seen)))
+        for row, sample in enumerate(samples):
+            if sample in place and not smooth:
+                own[row, place[sample]] = 1.0
+        alone = np.eye(len(points)) * (not smooth)
+        drawn = []
+        for at, times in enumerate(rng.multinomial(count, self.draws.weights).tolist()):
+            if times:
+                one = self.draws.chosen(np.array([at]), np.ones(1))
+                (cross,) = one.covariance(points, seen) + one.own * own
+                (prior,) = one.covariance(points, points) + one.own * alone
+                gain = cross @ self.inverse[at]
+                variances, axes = np.linalg.eigh(prior - gain @ cross.T)
+                root = axes * np.sqrt(np.maximum(variances, 0.0))
+                normals = rng.standard_normal((times, len(points)))
+                drawn.append(gain @ self._scaled() + normals @ root.T)
+        scaled = np.concatenate(drawn)
+        # What was searched is known by its own search, which the others' errors do not widen.
+        apart = np.where(own.any(axis=1), 1.0, self._widening())
+        mean = scaled.mean(axis=0)
+        return np.asarray(self.centre + self.scale * (mean + apart * (scaled - mean)))
+
     def believing(self, samples: Sequence[Sample]) -> GaussianProcess:
         """Return the process as if searches at further samples had found its own predictions.
 

@@ -9,11 +9,27 @@ from typing import Literal, Unpack
 import msgspec
 
 from benchwright.core.results import Finding
-from benchwright.core.text import duration_text, number_text, percent_text, plural, rate_text
+from benchwright.core.text import (
+    binary_size_text,
+    duration_text,
+    number_text,
+    percent_text,
+    plural,
+    probability_text,
+    rate_text,
+)
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import one_line
 from benchwright.features.search.documents import SearchHead, StoredSearch
 from benchwright.features.search.explained import SearchReport
+from benchwright.features.search.surface.answers import (
+    Basis,
+    BestSamples,
+    Chance,
+    Crossing,
+    SurfaceAnswers,
+    surface_answers,
+)
 from benchwright.features.search.surface.model import has_interval
 from benchwright.features.search.surface.types import (
     CrossValidation,
@@ -25,6 +41,7 @@ from benchwright.features.search.surface.types import (
     Prediction,
     SampleResult,
     SurfaceGoal,
+    SurfaceQuestions,
     SurfaceResult,
 )
 from benchwright.features.search.text import (
@@ -62,6 +79,11 @@ class SurfaceReport(SearchReport, frozen=True, kw_only=True):
     result: SurfaceResult
     asked: tuple[Prediction, ...] = ()
     """The predictions that `--predict` requested."""
+    questions: SurfaceQuestions = SurfaceQuestions()
+
+    def answers(self) -> SurfaceAnswers:
+        """Return the best sample, and the answers to the questions."""
+        return surface_answers(self.goal, self.result.results, self.questions)
 
     @property
     def own_findings(self) -> Sequence[Finding]:
@@ -248,12 +270,71 @@ def surface_headline(report: SurfaceReport) -> str:
 # -- head ------------------------------------------------------------------------------
 
 
-def surface_fields(report: SurfaceReport) -> Iterator[Field]:
+def chance_text(chance: Chance) -> str:
+    """Return a probability, or between which two it is: `87.3 %`, `0 to 87.3 %`, `unknown`."""
+    least, most = chance.at_least, chance.at_most
+    if chance.exact:
+        return probability_text(most)
+    if least <= 0 and most >= 1:
+        return "unknown"
+    return f"{number_text(100 * least, 3)} to {percent_text(most)}"
+
+
+def best_text(best: BestSamples, factors: Sequence[Factor]) -> str:
+    """Return which samples may be the best: `disks=4, nfsd=32 with 87 %; at 95 % one of 3 samples:
+    disks 4; nfsd 16, 32`."""
+    first, level = best.chances[0], percent_text(best.confidence, 10)
+    if len(best.chances) == 1:
+        return f"{sample_text(first.sample)}, at {level}"
+    lead = ""
+    if first.exact:
+        lead = f"{sample_text(first.sample)} with a probability of {chance_text(first)}; "
+    region = [
+        f"{factor.name} {', '.join(level for level in factor.levels if level in used)}"
+        for place, factor in enumerate(factors)
+        if len(used := {chance.sample[place][1] for chance in best.chances}) < len(factor.levels)
+    ]
+    text = f"{lead}at {level} one of {len(best.chances)} samples"
+    if region:
+        text += f": {'; '.join(region)}"
+    unended = sum(chance.basis is Basis.OPEN for chance in best.chances)
+    if unended:
+        likely = max(best.chances, key=lambda chance: chance.rough)
+        text += (
+            f" ({unended} of them because their search ended without its claim); if rough answers "
+            f"hold, {sample_text(likely.sample)} with {probability_text(likely.rough)}"
+        )
+    return text
+
+
+def level_number_text(factor: Factor, number: float) -> str:
+    """Return a number between the levels of a factor: `12.3`, `96 MiB`, `1.5 s`, `12 %`."""
+    if factor.measure == "size":
+        return binary_size_text(number)
+    if factor.measure == "duration":
+        return duration_text(number)
+    return percent_text(number) if factor.measure == "share" else number_text(number, 3)
+
+
+def crossing_text(crossing: Crossing, factor: Factor) -> str:
+    """Return where lines cross, with the interval: `12.3 (10.1 to 15.2)`; empty if they hardly do."""
+    level = crossing.level
+    if level is None or crossing.crosses < 1 - level.confidence:
+        return ""
+    low, value, high = (
+        level_number_text(factor, one) for one in (level.low, level.value, level.high)
+    )
+    return f"{value} ({low} to {high})"
+
+
+def surface_fields(report: SurfaceReport, answers: SurfaceAnswers | None = None) -> Iterator[Field]:
     """Yield what a surface found, and how, as names and texts."""
     goal, result = report.goal, report.result
     searched = f"{result.searched} of {plural(goal.count, 'sample')} searched"
     held = f"the claim held at {len(peak_order(result).measured)}"
     yield ("surface", f"{searched}, {held}; design {goal.design}")
+    if answers is not None and answers.best is not None:
+        yield ("best", one_line(best_text(answers.best, goal.factors)))
     yield ("factors", ", ".join(map(_factor_text, goal.factors)))
     fit, model = result.fit, "none"
     if fit is not None:
@@ -416,6 +497,73 @@ class PredictionEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Factors whose level lies outside the range of the given levels."""
 
 
+class ChanceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A probability about one sample; its ends differ where searches are open."""
+
+    sample: dict[str, str]
+    basis: Basis
+    at_least: float
+    at_most: float
+    rough: float
+    """The probability if the open searches are as right as their intervals say."""
+
+
+class BestEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Which samples may have the highest peak of all."""
+
+    confidence: float
+    samples: tuple[ChanceEntry, ...]
+    """Those that cannot be ruled out together, the most probable first."""
+    ruled_out: int
+
+
+class CrossingEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether and where two lines of samples cross along a factor."""
+
+    along: str
+    fixed: dict[str, str]
+    """Levels of the other factors."""
+    crosses: float
+    """Probability that another line is the higher one at the highest level than at the lowest."""
+    first_higher: float
+    """Probability that the first is the higher one at both."""
+    second_higher: float
+    rises: bool
+    """Whether the first is the higher one beyond the crossing."""
+    level: float | None
+    """Number of the factor where they cross, if they do."""
+    interval: Ends | None
+    confidence: float | None
+
+
+class ReachedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Which samples have a peak of a rate or more."""
+
+    rate: float
+    samples: tuple[ChanceEntry, ...]
+    crossings: tuple[CrossingEntry, ...]
+    """Where the surface (first) reaches the rate (second)."""
+
+
+class CrossedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the peaks at two levels of a factor are the same."""
+
+    factor: str
+    first: str
+    second: str
+    crossings: tuple[CrossingEntry, ...]
+
+
+class AnswersEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers of a surface."""
+
+    best: BestEntry | None
+    reached: tuple[ReachedEntry, ...]
+    """Of `--at-rate`."""
+    crossed: tuple[CrossedEntry, ...]
+    """Of `--cross`."""
+
+
 class SurfaceDocument(
     SearchHead, frozen=True, kw_only=True, tag_field="schema", tag="benchwright/surface/1"
 ):
@@ -442,6 +590,7 @@ class SurfaceDocument(
     """Those of them that the design names."""
     asked: tuple[PredictionEntry, ...]
     """The predictions that `--predict` requested."""
+    answers: AnswersEntry
     seconds: float
     load_s: float
     trials: int
@@ -450,9 +599,12 @@ class SurfaceDocument(
 
 
 def surface_document(
-    report: SurfaceReport, plots: Sequence[FileEntry] = (), **stored: Unpack[StoredSearch]
+    report: SurfaceReport,
+    plots: Sequence[FileEntry] = (),
+    answers: SurfaceAnswers | None = None,
+    **stored: Unpack[StoredSearch],
 ) -> str:
-    """Return the document as JSON."""
+    """Return the document as JSON; `answers`: those of the report, if the caller has them."""
     result, goal = report.result, report.goal
     checked = result.validation
     document = SurfaceDocument(
@@ -475,6 +627,7 @@ def surface_document(
         left_out=result.left_out,
         missing=tuple(map(dict, result.missing)),
         asked=tuple(map(_prediction_entry, report.asked)),
+        answers=_answers_entry(report.answers() if answers is None else answers),
         seconds=result.cost_s,
         load_s=result.load_s,
         trials=result.trials,
@@ -482,6 +635,44 @@ def surface_document(
         plots=tuple(plots),
     )
     return encode(document)
+
+
+def _chance_entry(chance: Chance) -> ChanceEntry:
+    return entry(ChanceEntry, chance, sample=dict(chance.sample))
+
+
+def crossing_entry(crossing: Crossing) -> CrossingEntry:
+    """Return a crossing for JSON."""
+    level = crossing.level
+    return entry(
+        CrossingEntry,
+        crossing,
+        fixed=dict(crossing.fixed),
+        level=None if level is None else level.value,
+        interval=None if level is None else (level.low, level.high),
+        confidence=None if level is None else level.confidence,
+    )
+
+
+def _answers_entry(answers: SurfaceAnswers) -> AnswersEntry:
+    best = answers.best
+    return AnswersEntry(
+        best=None
+        if best is None
+        else entry(BestEntry, best, samples=tuple(map(_chance_entry, best.chances))),
+        reached=tuple(
+            ReachedEntry(
+                rate=one.rate,
+                samples=tuple(map(_chance_entry, one.chances)),
+                crossings=tuple(map(crossing_entry, one.crossings)),
+            )
+            for one in answers.reached
+        ),
+        crossed=tuple(
+            entry(CrossedEntry, one.levels, crossings=tuple(map(crossing_entry, one.crossings)))
+            for one in answers.crossed
+        ),
+    )
 
 
 def _sample_entry(sample_result: SampleResult) -> SampleEntry:

@@ -98,6 +98,27 @@ class Factor(msgspec.Struct, frozen=True):
             return 0.0
         return 2 * (self.transform.of(self.number(level)) - low) / (high - low) - 1
 
+    def number_between(self, place: float) -> float:
+        """Return the number at a place in coded units, from -1 (lowest level) to 1 (highest)."""
+        numbers = [self.number(level) for level in self.levels]
+        low, high = (self.transform.of(end) for end in (min(numbers), max(numbers)))
+        number = self.transform.back(low + (place + 1) / 2 * (high - low))
+        return min(max(number, min(numbers)), max(numbers))
+
+    def level_of(self, number: float) -> str:
+        """Return a number as text that the factor can parse."""
+        if self.measure == "size":
+            return f"{round(number)}"
+        if self.measure == "duration":
+            return f"{number * 1e9:.0f}ns"
+        if self.measure == "share":
+            return f"{100 * number:.10f}%"
+        return repr(number)
+
+    def level_between(self, place: float) -> str:
+        """Return the level at a place from -1 to 1, as text that the factor can parse."""
+        return self.level_of(self.number_between(place))
+
 
 class DesignKind(enum.StrEnum):
     """Method of choosing samples."""
@@ -212,6 +233,27 @@ class SampleRequest(msgspec.Struct, frozen=True):
     """Of a mapping with a deadline: time since its begin, without interruptions [s]."""
     gang: str = ""
     """Of a pool: the gang that is to search it; "": no pool."""
+
+
+class LevelPair(msgspec.Struct, frozen=True):
+    """Two levels of a factor whose peaks are compared."""
+
+    factor: str
+    first: str
+    second: str
+
+    def __post_init__(self) -> None:
+        assert self.first != self.second
+
+
+class SurfaceQuestions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a surface beyond its map."""
+
+    predict: tuple[Sample, ...] = ()
+    """Samples to predict."""
+    rates: tuple[float, ...] = ()
+    """Rates of which the samples that reach them are asked [1/s]."""
+    crossed: tuple[LevelPair, ...] = ()
 
 
 class GangNames(msgspec.Struct, frozen=True):

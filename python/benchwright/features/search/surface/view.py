@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Unpack
 
 import msgspec
@@ -27,6 +28,8 @@ from benchwright.core.text import (
     number_text,
     percent_text,
     plural,
+    probability_text,
+    rate_text,
     signed_percent_text,
     some_text,
     was,
@@ -34,9 +37,19 @@ from benchwright.core.text import (
 from benchwright.core.text_table import Field
 from benchwright.core.untrusted import visible
 from benchwright.features.search.documents import StoredSearch
+from benchwright.features.search.surface.answers import (
+    Basis,
+    BestSamples,
+    Chance,
+    Crossing,
+    ReachedRate,
+    SurfaceAnswers,
+)
 from benchwright.features.search.surface.report import (
     MOST_ROWS,
     SurfaceReport,
+    chance_text,
+    crossing_text,
     named_findings,
     peak_order,
     surface_document,
@@ -205,7 +218,7 @@ def _grid(
     samples = [
         _sample(
             goal.factors,
-            {**fixed, across.name: level_between(across, x), up.name: level_between(up, y)},
+            {**fixed, across.name: across.level_between(x), up.name: up.level_between(y)},
         )
         for y in y_at
         for x in x_at
@@ -285,7 +298,7 @@ def _profile_curves(
     beside = 0.0 if axis.numeric else _BESIDE * place
     if axis.numeric:
         x_at = _steps()
-        levels = [level_between(axis, x) for x in x_at]
+        levels = [axis.level_between(x) for x in x_at]
     else:
         x_at, levels = tuple(map(float, range(len(axis.levels)))), list(axis.levels)
     samples = [_sample(goal.factors, {**fixed, axis.name: level}) for level in levels]
@@ -354,23 +367,6 @@ def _sample(factors: Sequence[Factor], levels: dict[str, str]) -> Sample:
     return tuple((factor.name, levels[factor.name]) for factor in factors)
 
 
-def level_between(factor: Factor, place: float) -> str:
-    """Return the level at a position from -1 to 1, as text that the factor can parse."""
-    at = [factor.transform.of(factor.number(level)) for level in factor.levels]
-    inner = min(at) + (place + 1) / 2 * (max(at) - min(at))
-    number = min(
-        max(factor.transform.back(inner), min(map(factor.number, factor.levels))),
-        max(map(factor.number, factor.levels)),
-    )
-    if factor.measure == "size":
-        return f"{round(number)}"
-    if factor.measure == "duration":
-        return f"{number * 1e9:.0f}ns"
-    if factor.measure == "share":
-        return f"{100 * number:.10f}%"
-    return repr(number)
-
-
 class SampleRow(msgspec.Struct, frozen=True):
     """A sample: its search, its prediction, or both; of the anchor of a pool, one for each gang."""
 
@@ -401,7 +397,11 @@ class SurfaceView(SearchView[SurfaceReport]):
         return surface_sentence(self.report)
 
     def fields(self) -> Iterator[Field]:
-        return surface_fields(self.report)
+        return surface_fields(self.report, self._answers)
+
+    @cached_property
+    def _answers(self) -> SurfaceAnswers:
+        return self.report.answers()
 
     def named_findings(self) -> tuple[tuple[str, Finding], ...]:
         return tuple(named_findings(self.report))
@@ -443,6 +443,28 @@ class SurfaceView(SearchView[SurfaceReport]):
             yield self._gangs(result.gangs)
         if self.report.asked:
             yield self._asked()
+        answers = self._answers
+        if answers.best is not None and len(answers.best.chances) > 1:
+            yield self._best(answers.best)
+        for place, reached in enumerate(answers.reached):
+            yield self._reached(f"{self.part}-reached-{place}", reached)
+            if reached.crossings:
+                title = f"Where the model reaches {rate_text(reached.rate)}"
+                words = ("reached from there on", "reached up to there")
+                ends = ("reached throughout", "not reached")
+                yield self._crossings(
+                    f"{self.part}-contour-{place}", title, reached.crossings, words, ends
+                )
+        for place, crossed in enumerate(answers.crossed):
+            pair = crossed.levels
+            first, second = (f"{pair.factor}={level}" for level in (pair.first, pair.second))
+            yield self._crossings(
+                f"{self.part}-crossed-{place}",
+                f"Where the peaks at {first} and {second} cross, by the model",
+                crossed.crossings,
+                (f"{first} higher from there on", f"{first} higher up to there"),
+                (f"{first} higher throughout", f"{second} higher throughout"),
+            )
 
     def _rows(self) -> list[SampleRow]:
         """Return the samples in the factors' order; of a large space, and if not verbose, only those
@@ -582,6 +604,86 @@ class SurfaceView(SearchView[SurfaceReport]):
             ),
         )
 
+    def _best(self, best: BestSamples) -> TableBlock:
+        level = percent_text(best.confidence, 10)
+        return self._chances(
+            f"{self.part}-best",
+            f"Samples that may have the highest peak (all others are ruled out at {level})",
+            best.chances,
+        )
+
+    def _reached(self, identifier: str, reached: ReachedRate) -> TableBlock:
+        title = f"Samples with a peak of {rate_text(reached.rate)} or more"
+        return self._chances(identifier, title, reached.chances)
+
+    def _chances(self, identifier: str, title: str, chances: Sequence[Chance]) -> TableBlock:
+        """Return probabilities about samples, the table's first `MOST_ROWS`."""
+        shown = chances if self.verbose else chances[:MOST_ROWS]
+        left = len(chances) - len(shown)
+        notes = []
+        if any(chance.basis is Basis.OPEN for chance in shown):
+            notes.append(
+                "open: the search ended without its claim, so the peak may be anywhere within its bound."
+            )
+        if left:
+            notes.append(f"{plural(left, 'more sample')}: -v has all.")
+
+        def level_at(place: int) -> Callable[[Chance], str]:
+            return lambda chance: chance.sample[place][1]
+
+        columns: tuple[CellColumn[Chance], ...] = (
+            *(
+                word_column(visible(factor.name), level_at(place))
+                for place, factor in enumerate(self.report.goal.factors)
+            ),
+            word_column("Peak", lambda chance: str(chance.basis)),
+            (Column("Probability", numeric=True), _chance_number),
+        )
+        if not all(chance.exact for chance in shown):
+            columns = (*columns, (Column("If rough answers hold", numeric=True), _rough_number))
+        return table_of(identifier, title, keyed(identifier, shown), columns, note=" ".join(notes))
+
+    def _crossings(
+        self,
+        identifier: str,
+        title: str,
+        crossings: Sequence[Crossing],
+        beyond: tuple[str, str],
+        throughout: tuple[str, str],
+    ) -> TableBlock:
+        """Return where lines cross; `beyond`: which one is higher beyond and before the crossing,
+        `throughout`: where they do not cross."""
+        goal = self.report.goal
+        factors = {factor.name: factor for factor in goal.factors}
+        along = crossings[0].along if crossings else ""
+        others = [name for name, _ in crossings[0].fixed] if crossings else []
+        level = percent_text(goal.confidence, 10)
+
+        def what(crossing: Crossing) -> str:
+            if crossing.crosses >= goal.confidence:
+                return beyond[0] if crossing.rises else beyond[1]
+            if crossing.first_higher >= goal.confidence:
+                return throughout[0]
+            if crossing.second_higher >= goal.confidence:
+                return throughout[1]
+            return "not established"
+
+        def fixed_at(place: int) -> Callable[[Crossing], str]:
+            return lambda crossing: crossing.fixed[place][1]
+
+        columns: tuple[CellColumn[Crossing], ...] = (
+            *(word_column(visible(name), fixed_at(place)) for place, name in enumerate(others)),
+            word_column(visible(f"At {along}"), lambda one: crossing_text(one, factors[one.along])),
+            (
+                Column("Probability", "that there is a crossing", numeric=True),
+                lambda key, one: Number(
+                    key=f"{key}.crosses", value=one.crosses, text=probability_text(one.crosses)
+                ),
+            ),
+            word_column(f"At {level}", what),
+        )
+        return table_of(identifier, title, keyed(identifier, crossings), columns)
+
     def sheet(self) -> Sheet:
 
         return surface_sheet(self.report.goal, self.report.result)
@@ -604,7 +706,7 @@ class SurfaceView(SearchView[SurfaceReport]):
         )
 
     def document(self, plots: Sequence[FileEntry] = (), **stored: Unpack[StoredSearch]) -> str:
-        return surface_document(self.report, plots, **stored)
+        return surface_document(self.report, plots, self._answers, **stored)
 
     def peaks(self) -> Mapping[Pairs, ClaimResult]:
         return {
@@ -613,6 +715,20 @@ class SurfaceView(SearchView[SurfaceReport]):
 
     def answers(self) -> Mapping[Pairs, float | None]:
         return {at: claim_result.peak_rate for at, claim_result in self.peaks().items()}
+
+
+def _chance_number(key: str, chance: Chance) -> Number:
+    """Return a probability; its ends where they differ."""
+    return Number(
+        key=f"{key}.probability",
+        value=chance.at_most if chance.exact else None,
+        text=chance_text(chance),
+    )
+
+
+def _rough_number(key: str, chance: Chance) -> Number:
+    """Return the probability if open searches are as right as their intervals say."""
+    return Number(key=f"{key}.rough", value=chance.rough, text=probability_text(chance.rough))
 
 
 def _level_text(rows: Sequence[SampleRow]) -> Iterator[str]:

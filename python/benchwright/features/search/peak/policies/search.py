@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -110,6 +110,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         step = self.policy.next(self.goal, self.resolved.trials)
         if isinstance(step, ClaimResult):
             return self._finished(step)
+        step = self._within_earlier(step)
         end = self._at_bound(step)
         if end is not None:
             return self._finished(end)
@@ -123,6 +124,22 @@ class _PeakStep(msgspec.Struct, frozen=True):
         budget_s = self.goal.budget_s
         is_long = budget_s is None or budget_s >= tuning.LOOKS_S
         return is_long and self.goal.max_trials > 2
+
+    def _within_earlier(self, probe: Probe) -> Probe:
+        """Return a probe that doubles the rate at the upper end of an earlier peak, before a trial
+        was there.
+
+        Decision: nothing else of an earlier search is used. Its trials are of a server that may
+        have changed, and a prior in the posterior would count as trials that this one did not see.
+        """
+        earlier = self.goal.earlier
+        if earlier is None or earlier.high is None or probe.purpose != "double":
+            return probe
+        rate = rounded_rate(earlier.high, self.goal.rate_step)
+        below = [trial.rate for trial in self.resolved.trials]
+        if not below or max(below) >= rate or probe.rate <= rate:
+            return probe
+        return msgspec.structs.replace(probe, rate=rate)
 
     # The late generator ---------------------------------------------------------
 
@@ -359,6 +376,7 @@ class _PeakStep(msgspec.Struct, frozen=True):
         against = self._against(result)
         findings = (
             *_rough_finding(result),
+            *_earlier_finding(self.goal, result),
             *late_findings(self.goal, result.peak_rate, self.history, self.resolved.late),
             *result.findings,
             *(() if against is None else (against,)),
@@ -372,6 +390,23 @@ class _PeakStep(msgspec.Struct, frozen=True):
             cost_s=_cost_s(self.history),
             findings=tuple(dict.fromkeys(findings)),
         )
+
+
+def _earlier_finding(goal: PeakGoal, result: ClaimResult) -> Iterator[Finding]:
+    """Yield that the peak is not where an earlier search found it."""
+    earlier, rate = goal.earlier, result.peak_rate
+    if earlier is None or rate is None or result.status is PeakStatus.FAILED:
+        return
+    # A bound, or an interval, that the earlier peak may be within contradicts nothing.
+    interval = result.interval
+    low, high = (rate, rate) if interval is None else (interval.low, interval.high)
+    if result.bound_kind is not None:
+        low, high = (rate, math.inf) if result.bound_kind == "lower" else (0.0, rate)
+    most = math.inf if earlier.high is None else earlier.high
+    if low <= most and high >= earlier.low:
+        return
+    shown = states(study=earlier.study, earlier=rate_text(earlier.rate), now=rate_text(rate))
+    yield make_finding("earlier-peak-differs", SEARCH_SUBJECT, shown)
 
 
 def _unless_late(result: ClaimResult, findings: Sequence[Finding]) -> ClaimResult:
