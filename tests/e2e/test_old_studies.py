@@ -78,7 +78,7 @@ READ = {
     },
 }
 ADDED = (
-    *("groups", "finding_groups", "unit", "left_out", "answer"),
+    *("groups", "finding_groups", "unit", "left_out", "answer", "answers"),
     *("deadline_s", "missing", "held_by", "otherwise", "gang", "gangs"),
     *("span_s", "word", "findings", "claim_held", "bound", "rough"),
     *("check", "users", "void", "late_p99_ms", "unseen_share", "sharpness", "streams"),
