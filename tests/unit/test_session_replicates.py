@@ -74,7 +74,7 @@ def test_visits_are_within_their_parts_of_the_span() -> None:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("boot=3", "is not a level"),
+        ("rack=3", "is not a level"),
         ("env=1", "not a number of replicates"),
         ("build=3", "build has no command"),
         ("env=3:make", "env has no command"),
