@@ -4,7 +4,7 @@
 [--held-out] [--policies x,y] [--claims region:10%,rate:10%,rate:5%] [--jobs 2] [--seed 1]
 [--budget 600] [--machines calm,gen-5] [--json FILE] [--outcomes FILE]`
 
-Markdown on stdout (first a table of our policy; docs/peak-method.md sums it up), progress on
+Markdown on stdout (first the table of docs/peak-method.md), progress on
 stderr, and with --json every row as a machine reads it. Our policy plays every claim, the others
 know none and play the first. Each search depends on nothing but its server, policy, claim and seed.
 With --outcomes every search is in a file as soon as its chunk has ended; a run that was stopped
@@ -60,20 +60,6 @@ COLUMNS = (
     "interval held %",
     "not converged %",
     "finding %",
-)
-OVERVIEW = (
-    "server",
-    "n",
-    "trials",
-    "seconds",
-    "p95 s",
-    "claim held % (95 %)",
-    "bias %",
-    "stated %",
-    "peak in interval %",
-    "not converged %",
-    "wrong finding %",
-    "honest binary search / ours",
 )
 HONEST = "binsearch-honest"
 
@@ -211,41 +197,44 @@ def _key(task: Task) -> Key:
     return task.server, task.policy, task.claim.text, task.machine
 
 
-def overview(rows: Sequence[Row]) -> list[str]:
-    """Return the table of our policy's searches, one for each claim."""
-    lines = []
-    ours = [row for row in rows if row.policy == DEFAULT_POLICY]
-    honest = {row.server: row.load_s for row in rows if row.policy == HONEST}
-    for claim in dict.fromkeys(row.claim for row in ours):
-        lines += [f"### {claim}", "", _line(OVERVIEW), _line(["---"] * len(OVERVIEW))]
-        for row in (row for row in ours if row.claim == claim):
-            ratio = ""
-            if row.server in honest and claim.startswith("region"):
-                ratio = f"{honest[row.server] / row.load_s:.1f}"
-            wrong = row.wrong_finding
-            cells = [
-                row.server,
-                str(row.searches),
-                f"{row.trials:.1f}",
-                f"{row.load_s:.0f}",
-                f"{row.load_s_p95:.0f}",
-                _share(row.claim_held),
-                _percent(row.bias, 2),
-                _percent(row.probability),
-                _percent(row.interval_held.value if row.interval_held else None),
-                _percent(row.unconverged.value),
-                _percent(wrong.value if wrong else None),
-                ratio,
-            ]
-            lines.append(_line(cells))
-        lines.append("")
-    return lines
+def summary(played: Sequence[tuple[Task, list[Outcome]]]) -> list[str]:
+    """Return the table of docs/peak-method.md: of our searches that ended as found, how many made a
+    claim that holds, their load, and the honest binary search's in units of it."""
+    found = {_key(task)[:3]: outcomes for task, outcomes in played}
+    claims = list(dict.fromkeys(c for _, p, c in found if p == DEFAULT_POLICY))
+    region = next((c for c in claims if c.startswith("region")), None)
+    order = sorted(claims, key=lambda claim: (claim == region, claim))
+    head = ["server", *(f"`{c}`" for c in order), *(f"s, `{c}`" for c in order)]
+    lines = [_line([*head, "honest binary search / ours"]), _line(["---"] * (len(head) + 1))]
+    totals = dict.fromkeys(order, (0, 0))
+    ratios = []
+    for server in dict.fromkeys(s for s, p, _ in found if p == DEFAULT_POLICY):
+        ours = {claim: found[server, DEFAULT_POLICY, claim] for claim in order}
+        cells = [server]
+        for claim, outcomes in ours.items():
+            ended = [one for one in outcomes if one.status == "found"]
+            held = sum(one.claim_held for one in ended)
+            cells.append(f"{held} of {len(ended)}")
+            totals[claim] = (totals[claim][0] + held, totals[claim][1] + len(ended))
+        cells += [f"{_mean_load(outcomes):.0f}" for outcomes in ours.values()]
+        honest = found.get((server, HONEST, region or ""))
+        if honest and region:
+            ratios.append(_mean_load(honest) / _mean_load(ours[region]))
+        cells.append(f"{ratios[-1]:.1f}" if honest and region else "")
+        lines.append(_line(cells))
+    sums = [f"{held:,} of {ended:,}" for held, ended in totals.values()]
+    mean = f"{_geometric(ratios):.1f}" if ratios else ""
+    return [*lines, _line(["all", *sums, *[""] * len(order), mean]), ""]
+
+
+def _mean_load(outcomes: Sequence[Outcome]) -> float:
+    """Return the mean load of searches [s]."""
+    return math.fsum(one.load_s for one in outcomes) / len(outcomes)
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return the table of our policy, a table for each server, and what ours costs against the
-    others."""
-    lines = overview(rows)
+    """Return a table for each server, and what ours costs against the others."""
+    lines: list[str] = []
     for server, group in itertools.groupby(rows, key=lambda row: row.server):
         lines += [f"### {server}", "", _told(server), ""]
         lines += [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
@@ -334,11 +323,11 @@ def main(argv: list[str]) -> None:
     played = [(task, [found[_key(task)][seed] for seed in task.seeds]) for task in tasks]
     rows: Sequence[Row | MachineRow]
     if asked.machines is None:
-        rows = [row_of(task, outcomes) for task, outcomes in played]
-        text = markdown(rows)
+        calm = [row_of(task, outcomes) for task, outcomes in played]
+        rows, text = calm, "\n".join([*summary(played), markdown(calm)])
     else:
-        rows = machine_rows(played)
-        text = machine_markdown(rows)
+        busy = machine_rows(played)
+        rows, text = busy, machine_markdown(busy)
     if asked.json:
         asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(rows)))
     print(text)
