@@ -2,7 +2,7 @@
 
 Each search begins at the answer of an earlier one, which was made on the same server, or on one whose
 peak was another one. `BW_CALIBRATION=full` plays 40 pairs of each and prints the table of
-docs/peak.md.
+docs/peak-method.md.
 """
 
 from __future__ import annotations
