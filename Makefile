@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine bench-streams limiters peak-real peak-nfs surface-nfs arrival-bursts workload-fidelity run-lengths level-components pool-faults live-agreement paper-workbench papers clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine bench-streams limiters peak-real peak-nfs peak-llm surface-nfs arrival-bursts workload-fidelity run-lengths level-components pool-faults live-agreement paper-workbench papers clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration

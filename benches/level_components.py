@@ -226,14 +226,18 @@ def words_of(row: Row, place: Path, study: Path, arguments: argparse.Namespace) 
 def measure(
     row: Row, place: Path, out: Path, arguments: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Run a row's session, or resume it; return its lines."""
+    """Run a row's session, or resume it; return its lines: none of one that was cut, whose figures
+    are of fewer replicates."""
     study = out / "studies" / row.name
     begin, load = busy_machine.now(), os.getloadavg()[0]
     around = {**os.environ, "BW_CONFIG": "/dev/null"}
     words = words_of(row, place, study, arguments)
     if study.exists():
         words = ["resume", str(study), "--json", "--quiet"]
-    subprocess.run([BW, *words], cwd=place, env=around, stdout=subprocess.DEVNULL, check=False)
+    ran = subprocess.run([BW, *words], cwd=place, env=around, stdout=subprocess.DEVNULL)
+    if ran.returncode:
+        print(f"{row.name}: exit status {ran.returncode}, no row of it", file=sys.stderr)
+        return []
     done = subprocess.run(
         [BW, "stats", str(study), "--json"], capture_output=True, text=True, env=around
     )
@@ -295,6 +299,7 @@ def main() -> int:
     add_busy_option(parser)
     arguments = parser.parse_args()
     out = arguments.out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
     file = out / "rows.jsonl"
     lines = [json.loads(text) for text in file.read_text().splitlines()] if file.exists() else []
     if not arguments.report:

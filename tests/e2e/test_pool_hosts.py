@@ -96,10 +96,9 @@ def test_the_mean_is_over_the_hosts(place: Path) -> None:
     assert [row["epoch"] for row in found] == [str(n) for n in range(1, 16)]
     host, env, trial = answer["population"]["levels"]
     assert (host["level"], host["replicates"]) == ("host", 3)
-    assert (env["spread"], trial["spread"]) == (0, 0) or host["spread"] > 0
+    assert (env["spread"], trial["spread"], host["spread"] > 0.3) == (0, 0, True)
     assert {one.gang for one in attempts(place / "bw-study")} == {"g1", "g2", "g3"}
-    sentence = "hosts differ by"
-    assert sentence in bw(place, "stats")
+    assert "hosts differ by" in bw(place, "stats")
     # The output of each trial is still where its record says.
     log = (place / "bw-study" / "results" / "s1" / "work.sh.log").read_text()
     values = [json.loads(line)["value"] for line in log.splitlines() if line.startswith("{")]
