@@ -12,7 +12,15 @@ from benchwright.features.load.engine import encoded
 from benchwright.features.load.findings import load_findings
 from benchwright.features.load.inputs import inputs_of
 from benchwright.features.load.parse import labels_of, path_requests
-from benchwright.features.load.request import HttpRequest, HttpTarget, LoadRequest
+from benchwright.features.load.request import (
+    HttpRequest,
+    HttpTarget,
+    LoadRequest,
+    LoadTarget,
+    NamedTarget,
+    NullTarget,
+    SeveralTarget,
+)
 from benchwright.features.load.types import EngineResult, LoopModel
 from benchwright.features.load.view import labels_table
 from benchwright.features.load.workload import (
@@ -31,7 +39,7 @@ UNIFORM = UniformLocation()
 PATHS = tuple(f"/{at}" for at in range(12))
 
 
-def request_of(target: HttpTarget, location: Location = UNIFORM) -> LoadRequest:
+def request_of(target: LoadTarget, location: Location = UNIFORM) -> LoadRequest:
     access = Access((("read", 1),), ConstantValue(64), location)
     closed = Closed(users=2, think=ConstantValue(0), access=access)
     return LoadRequest(target=target, workload=Workload(seed=1, filaments=(closed,)))
@@ -50,6 +58,15 @@ def test_each_path_of_a_list_has_a_label() -> None:
     sent = msgspec.json.decode(encoded(request_of(target)))["target"]
     assert sent["paths"] == []
     assert [one["label"] for one in sent["requests"]] == [one.label for one in requests]
+
+
+def test_each_path_of_one_of_several_targets_has_a_label() -> None:
+    web = HttpTarget(url=URL, paths=("/a", "/b"))
+    target = SeveralTarget((NamedTarget("disk", (), NullTarget()), NamedTarget("web", (0,), web)))
+    assert labels_of(target) == ("GET /a", "GET /b")
+    sent = msgspec.json.decode(encoded(request_of(target)))["target"]["targets"][1]["target"]
+    assert sent["paths"] == []
+    assert [one["label"] for one in sent["requests"]] == ["GET /a", "GET /b"]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ CRITERION_FORMS = (
     "p95 first < 500ms",
     "95% good",
     "read@disk1 p99 < 5ms",
+    "p99 < 5ms of GET /a",
 )
 """An example of each form, for messages."""
 

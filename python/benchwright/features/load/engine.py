@@ -403,22 +403,21 @@ def encoded(request: msgspec.Struct) -> bytes:
     for a variable without a usable value.
     """
     if isinstance(request, LoadRequest):
-        target = _with_own_values(request.target, request.workload.seed)
-        if requests := path_requests(target):
-            target = msgspec.structs.replace(target, paths=(), requests=requests)
+        target = _as_sent(request.target, request.workload.seed)
         request = msgspec.structs.replace(request, target=target)
     return msgspec.json.encode(request)
 
 
-def _with_own_values(target: TargetT, seed: int) -> TargetT:
+def _as_sent(target: TargetT, seed: int) -> TargetT:
+    """Return a target with the values that only the engine sees, and paths as requests with labels."""
     if isinstance(target, SeveralTarget):
         each = (
-            msgspec.structs.replace(
-                named_target, target=_with_own_values(named_target.target, seed)
-            )
+            msgspec.structs.replace(named_target, target=_as_sent(named_target.target, seed))
             for named_target in target.targets
         )
         return msgspec.structs.replace(target, targets=tuple(each))
+    if requests := path_requests(target):
+        target = msgspec.structs.replace(target, paths=(), requests=requests)
     values: dict[str, Value] = getattr(target, "values", {})
     found: dict[str, Value] = {}
     for name, one in values.items():

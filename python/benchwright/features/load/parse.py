@@ -685,11 +685,11 @@ _PLAIN_PATH = re.compile(r"/[!-~]*")
 
 def labels_of(target: LoadTarget) -> tuple[str, ...]:
     """Return the different labels of a target's operations."""
-    found: list[str] = [request.label for request in path_requests(target)]
+    found: list[str] = []
     for one in each_of(target):
         match one:
             case HttpTarget():
-                found += [request.label for request in one.requests]
+                found += [request.label for request in one.requests or path_requests(one)]
             case RedisTarget() | PostgresTarget() | WebSocketTarget():
                 found += one.labels
     return tuple(dict.fromkeys(found))
