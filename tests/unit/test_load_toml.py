@@ -371,6 +371,7 @@ size = "1G"
         (OPEN + "kinds = {read = 0}", 4, 9, "no kind has a weight"),
         (OPEN + 'kinds = {read = 1}\nread = "1%"', 5, 8, "say the same"),
         (OPEN + "name = 'a'\n" + OPEN + "name = 'a'", 8, 8, "used twice"),
+        (OPEN + "name = '2'\n" + OPEN, 4, 8, "the number of a filament"),
         (OPEN + "region = {length = 0}", 4, 20, "is zero"),
         (OPEN + "size = 1979-05-27", 4, 8, "a date or time"),
         ('[[filament]]\ntype = "open"\nrate = []', 3, 8, "no steps"),

@@ -678,10 +678,14 @@ def _positioned(filament: Any) -> w.FilamentPlan:
 def _check_names(tables: list[TomlTable]) -> None:
     """Report duplicate names, and leaders that do not exist."""
     names = [table.values.get("name") for table in tables]
+    numbers = [str(place) for place, name in enumerate(names, start=1) if name is None]
     for place, table in enumerate(tables):
         name, leader = names[place], table.values.get("leader")
         if name is not None and name in names[:place]:
             table.refuse(table.at("name"), f"the name {name!r} is used twice")
+        if name in numbers:
+            message = f"{name!r} is the number of a filament without a name"
+            table.refuse(table.at("name"), message, "give that one a name too")
         if isinstance(leader, str) and (leader not in names or leader == name):
             known = ", ".join(str(n) for n in names if n is not None and n != name)
             hint = f"named here: {known}" if known else "give another one a name"
