@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from benchwright.core.errors import BenchError
@@ -22,6 +23,7 @@ from benchwright.features.load.request import HttpTarget
 from benchwright.features.load.server_client import opened
 
 _PATIENCE_S = 10.0
+"""For an answer, whatever else arrives meanwhile."""
 _SERVICES = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 _HINT = "name the .proto file that has the service: --proto FILE"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -48,8 +50,8 @@ def descriptors_of(
     Raises BenchError `no-reflection` if the server does not say.
     """
     try:
-        with opened(target, _PATIENCE_S, "h2") as plain:
-            connection = _Connection(plain, target, metadata)
+        with opened(target, _PATIENCE_S, "h2") as plain, plain.makefile("rb") as read:
+            connection = _Connection(plain, read, target, metadata)
             for name in _SERVICES:
                 first = connection.files(name, _FILE_CONTAINING_SYMBOL, service)
                 if first is not None:
@@ -96,10 +98,13 @@ class _Connection:
     """A connection of HTTP/2 that calls a reflection service, one call after the other."""
 
     def __init__(
-        self, plain: socket.socket, target: HttpTarget, metadata: Sequence[tuple[str, str]]
+        self,
+        plain: socket.socket,
+        read: BinaryIO,
+        target: HttpTarget,
+        metadata: Sequence[tuple[str, str]],
     ) -> None:
-        self._socket = plain
-        self._read = plain.makefile("rb")
+        self._socket, self._read = plain, read
         parts = urlsplit(target.url)
         self._fields = [
             (":method", "POST"),
@@ -132,12 +137,12 @@ class _Connection:
         self._send(_HEADERS, _END_HEADERS, stream, block)
         self._send(_DATA, _END, stream, struct.pack(">BI", 0, len(message)) + message)
         body = bytearray()
-        for frame in self._frames():
+        for frame in self._frames(time.monotonic() + _PATIENCE_S):
             if frame.stream != stream:
                 continue
             if frame.kind == _DATA:
-                padded = frame.payload[0] if frame.flags & _PADDED else 0
                 begin = 1 if frame.flags & _PADDED else 0
+                padded = int.from_bytes(frame.payload[:begin], "big")
                 body += frame.payload[begin : len(frame.payload) - padded]
             if len(body) > _MOST_BYTES:
                 raise ValueError("its answer is too long")
@@ -152,9 +157,13 @@ class _Connection:
             raise ValueError("its answer is compressed, or cut")
         return bytes(body[5 : 5 + length])
 
-    def _frames(self) -> Iterator[_Frame]:
-        """Yield what arrives, after what it asks for was answered. Raises ValueError at its end."""
+    def _frames(self, until_s: float) -> Iterator[_Frame]:
+        """Yield what arrives, after what it asks for was answered, until this time of the monotonic
+        clock. Raises ValueError at its end, TimeoutError after the time."""
         while True:
+            # A server that only pings would keep the socket's own time limit from ever passing.
+            if time.monotonic() > until_s:
+                raise TimeoutError("timed out")
             head = self._read.read(9)
             if len(head) < 9:
                 raise ValueError("it closed the connection, as a server without HTTP/2 does")
