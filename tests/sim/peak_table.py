@@ -198,8 +198,9 @@ def _key(task: Task) -> Key:
 
 
 def summary(played: Sequence[tuple[Task, list[Outcome]]]) -> list[str]:
-    """Return the table of docs/peak-method.md: of our searches that ended as found, how many made a
-    claim that holds, their load, and the honest binary search's in units of it."""
+    """Return the rows of docs/peak-method.md and docs/decisions/0007-peak.md: of our searches that
+    ended as found, how many made a claim that holds, their load, and the honest binary search's in
+    units of it."""
     found = {_key(task)[:3]: outcomes for task, outcomes in played}
     claims = list(dict.fromkeys(c for _, p, c in found if p == DEFAULT_POLICY))
     region = next((c for c in claims if c.startswith("region")), None)
