@@ -137,7 +137,9 @@ def main() -> int:
     rounds = asked.rounds
     os.environ["BW_CONFIG"] = os.devnull
     clients = [name for name in CLIENTS if name == "bw" or shutil.which(name)]
-    print(f"{machine()}; load average {os.getloadavg()[0]:.1f}")
+    for name in CLIENTS.keys() - set(clients):
+        print(f"left out: {name} is not on PATH", file=sys.stderr)
+    print(machine())
     errors: dict[str, list[float]] = {name: [] for name in clients}
     slow: dict[str, list[tuple[int, int]]] = {name: [] for name in clients}
     with tempfile.TemporaryDirectory(prefix="bw-grpc-") as place:
