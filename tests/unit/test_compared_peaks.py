@@ -14,6 +14,7 @@ from benchwright.cli.main import main
 from benchwright.core.results import Estimate
 from benchwright.features.search.compared.ratio import PeakVerdict, compare_peaks, compare_samples
 from benchwright.features.search.types import Claim, ClaimKind, ClaimResult, PeakStatus
+from benchwright.study.journal import Study
 
 STUDIES = Path(__file__).parent.parent / "data/studies-2026-11"
 
@@ -119,3 +120,18 @@ def test_searches_of_other_questions_are_refused(
     assert "one is a bw peak, the other a bw surface" in capsys.readouterr().err
     assert main(["compare", peak, peak, "--fail-if", "slower by 3%"]) == 2
     assert "--fail-if is not for searches" in capsys.readouterr().err
+    assert main(["compare", peak, peak, "--html", str(tmp_path / "page.html")]) == 2
+    assert "--html is not for searches" in capsys.readouterr().err
+    assert main(["compare", peak, peak, "--confidence", "20"]) == 2
+    assert "did you mean 20%" in capsys.readouterr().err
+    assert main(["compare", peak, peak, "--", "true"]) == 2
+    assert "both stored results and commands are given" in capsys.readouterr().err
+
+
+def test_a_study_without_a_session_is_no_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Study.create_or_open(tmp_path / "empty").close()
+    peak = unpacked("peak", tmp_path)
+    assert main(["compare", peak, str(tmp_path / "empty")]) == 2
+    capsys.readouterr()

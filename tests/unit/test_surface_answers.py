@@ -14,6 +14,7 @@ from benchwright.features.search.surface.answers import (
     Basis,
     best_samples,
     crossed_levels,
+    crossed_surfaces,
     reached_rate,
 )
 from benchwright.features.search.surface.types import (
@@ -126,6 +127,26 @@ def test_lines_cross_where_their_order_changes() -> None:
     assert found.level.high / found.level.low < 1.6
     (back,) = crossed_levels(made, results, LevelPair("server", "y", "x")).crossings
     assert not back.rises
+
+
+def test_surfaces_cross_only_where_both_have_levels() -> None:
+    def made(
+        disks: tuple[str, ...], kinds: tuple[str, ...], rise: float
+    ) -> tuple[SurfaceGoal, list[SampleResult]]:
+        factors = make_factor("disks", disks), make_factor("kind", kinds)
+        results = [
+            searched((("disks", disk), ("kind", kind)), 100 * float(disk) ** rise, 0.01)
+            for disk in disks
+            for kind in kinds
+        ]
+        return goal(*factors), results
+
+    first = made(("1", "2", "4"), ("a", "b"), 1.0)
+    (found,) = crossed_surfaces(first, made(("2", "4", "8", "16"), ("b", "c"), 0.5))
+    assert found.fixed == (("kind", "b"),)
+    assert found.first_higher > 0.99
+    assert crossed_surfaces(first, made(("8", "16"), ("b", "c"), 0.5)) == ()
+    assert crossed_surfaces(first, made(("1", "2", "4"), ("c", "d"), 0.5)) == ()
 
 
 def stored(place: Path) -> str:

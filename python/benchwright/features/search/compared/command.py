@@ -20,7 +20,9 @@ class NoOptions(msgspec.Struct, frozen=True):
 
 def _answer(arguments: Namespace) -> int | None:
     places = [Path(text) for text in arguments.inputs]
-    if len(places) != 2 or not all((place / JOURNAL).is_file() for place in places):
+    if arguments.command_argv or len(places) != 2:
+        return None
+    if not all((place / JOURNAL).is_file() for place in places):
         return None
     from benchwright.features.search.compared.run import compare_searches, kinds_of
 

@@ -12,6 +12,15 @@ from typing import Any
 import msgspec
 
 from benchwright.cli.outcome import print_blocks
+from benchwright.cli.shared_options import (
+    AboutOptions,
+    DetailOptions,
+    LiveOptions,
+    NotifyOptions,
+    StudyOptions,
+    TrialWatchOptions,
+    added_to,
+)
 from benchwright.cli.terminal import table_width
 from benchwright.core.criterion import criterion_text
 from benchwright.core.errors import InputError, argument_error
@@ -28,7 +37,7 @@ from benchwright.features.search.types import ClaimKind
 from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.options import given
 from benchwright.report.documents import encode
-from benchwright.study.journal import StoredSession, Study
+from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest
 
 _DEFAULT_CONFIDENCE = "95%"
@@ -46,13 +55,14 @@ class StoredPeaks(msgspec.Struct, frozen=True):
 
 
 def kinds_of(places: Sequence[Path]) -> list[str]:
-    """Return the kind of each study's last session. Raises StudyError."""
-    return [_last(place)[1].info.kind for place in places]
+    """Return the kind of each study's last session; of an empty study "". Raises StudyError."""
+    return [_kind_of(place) for place in places]
 
 
-def _last(place: Path) -> tuple[Study, StoredSession]:
+def _kind_of(place: Path) -> str:
     with contextlib.closing(Study.open_to_read(place)) as study:
-        return study, study.sessions()[-1]
+        sessions = study.sessions()
+        return sessions[-1].info.kind if sessions else ""
 
 
 def compare_searches(arguments: Namespace, places: Sequence[Path]) -> int:
@@ -60,14 +70,8 @@ def compare_searches(arguments: Namespace, places: Sequence[Path]) -> int:
 
     Raises InputError for options that do not apply, and for searches that cannot be compared.
     """
-    wrong = [
-        option_mistake(option.flag, f"{option.flag} is not for searches", "leave it out")
-        for option in given(arguments, ComparisonRequest)
-        if option.name not in ("confidence", "seed")
-    ]
-    if wrong:
-        raise InputError(wrong)
-    confidence = parse_confidence(arguments.confidence or _DEFAULT_CONFIDENCE)
+    _check_options(arguments)
+    confidence = _confidence(arguments.confidence or _DEFAULT_CONFIDENCE)
     first, second = (_read(place) for place in places)
     _check_comparable(first, second)
     compared = _compared(first, second, confidence)
@@ -76,6 +80,32 @@ def compare_searches(arguments: Namespace, places: Sequence[Path]) -> int:
     else:
         print_blocks([comparison_text(compared, table_width())])
     return compared.exit_status
+
+
+def _check_options(arguments: Namespace) -> None:
+    """Raise InputError for options that say nothing about two searches."""
+    from benchwright.cli.compare import StoredOptions
+
+    others = (added_options.declared for added_options in added_to("compare"))
+    running = (TrialWatchOptions, AboutOptions, NotifyOptions, LiveOptions)
+    kept = {"confidence", "seed", *DetailOptions.__struct_fields__}
+    kept |= {*StudyOptions.__struct_fields__} - {"study"}
+    wrong = [
+        option_mistake(option.flag, f"{option.flag} is not for searches", "leave it out")
+        for option in given(
+            arguments, ComparisonRequest, StoredOptions, StudyOptions, *running, *others
+        )
+        if option.name not in kept
+    ]
+    if wrong:
+        raise InputError(wrong)
+
+
+def _confidence(text: str) -> float:
+    try:
+        return parse_confidence(text)
+    except ValueError as error:
+        raise argument_error("--confidence", text, str(error), "write --confidence 95%") from None
 
 
 def _read(place: Path) -> StoredPeaks:
@@ -95,7 +125,7 @@ def _check_comparable(first: StoredPeaks, second: StoredPeaks) -> None:
     criteria = [sorted(map(criterion_text, one.experiment.criteria)) for one in (first, second)]
     if criteria[0] != criteria[1]:
         texts = [" and ".join(each) for each in criteria]
-        differ.append(f"the limits are {texts[0]} and {texts[1]}")
+        differ.append(f"the limits of the first are {texts[0]}, those of the second {texts[1]}")
     slo = [
         any(claim.kind is ClaimKind.SLO for claim in one.report.claims[:1])
         for one in (first, second)
@@ -110,7 +140,9 @@ def _check_comparable(first: StoredPeaks, second: StoredPeaks) -> None:
         ]
         if factors[0] != factors[1]:
             names = [list_text([name for name, _ in each]) for each in factors]
-            differ.append(f"the factors are {names[0]} and {names[1]}")
+            differ.append(
+                f"the factors of the first are {names[0]}, those of the second {names[1]}"
+            )
     if differ:
         hint = "search both with the same limits and the same load"
         message = f"the searches cannot be compared: {'; '.join(differ)}"

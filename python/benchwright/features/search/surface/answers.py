@@ -327,15 +327,17 @@ def crossed_surfaces(
     second: tuple[SurfaceGoal, Sequence[SampleResult]],
 ) -> tuple[Crossing, ...]:
     """Return where two surfaces over the same factors cross, along the numeric factor with most
-    levels: each by its own process. None where one has too few samples with a peak."""
+    levels that both have: each by its own process. None where one has too few samples with a peak,
+    or where they have no levels in common: a line beyond the levels of one would be a guess."""
     goal = first[0]
+    factors = _common(goal.factors, second[0].factors)
     processes = [process_of(*surface) for surface in (first, second)]
-    axis = line_factor(goal.factors)
+    axis = line_factor(factors)
     found: list[Crossing] = []
     if axis is None or None in processes:
         return ()
-    for fixed in _combinations(goal.factors, (axis.name,)):
-        line = _line(goal.factors, axis, dict(fixed))
+    for fixed in _combinations(factors, (axis.name,)):
+        line = _line(factors, axis, dict(fixed))
         rates = [
             np.log(
                 np.maximum(
@@ -347,6 +349,19 @@ def crossed_surfaces(
         ]
         found.append(crossing_of(rates[0] - rates[1], axis, fixed, goal.confidence))
     return tuple(found)
+
+
+def _common(first: Sequence[Factor], second: Sequence[Factor]) -> tuple[Factor, ...]:
+    """Return the factors with the levels that both have; () if one has none."""
+    common = []
+    for one, other in zip(first, second, strict=True):
+        key = one.number if one.numeric else str
+        there = set(map(key, other.levels))
+        levels = tuple(level for level in one.levels if key(level) in there)
+        if not levels:
+            return ()
+        common.append(msgspec.structs.replace(one, levels=levels))
+    return tuple(common)
 
 
 def crossing_of(apart: Matrix, axis: Factor, fixed: Pairs, confidence: float) -> Crossing:
