@@ -15,7 +15,7 @@ import pytest
 
 from bw_command import bw
 from own_certificate import certificate
-from running_grpc import GrpcServer, running_grpc
+from running_grpc import GrpcServer, running_grpc, skip_without_grpc
 
 CALLS = 20
 """Of a load."""
@@ -23,8 +23,7 @@ CALLS = 20
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcServer]:
-    for name in ("grpc_tools", "grpc_reflection"):
-        pytest.importorskip(name, reason="grpcio-tools or grpcio-reflection is not installed")
+    skip_without_grpc()
     with running_grpc(tmp_path_factory.mktemp("grpc") / "server") as server:
         yield server
 
@@ -270,7 +269,7 @@ def test_mistakes_are_reported_at_their_option(
 
 
 def test_a_server_with_tls(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools", reason="grpcio-tools has no wheel for this machine")
+    skip_without_grpc()
     file = certificate(tmp_path, "localhost")
     secret = str(file.with_suffix(".key")), str(file)
     with running_grpc(tmp_path / "server", "localhost", *secret) as server:

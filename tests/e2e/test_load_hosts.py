@@ -33,7 +33,7 @@ from benchwright.load import read_samples
 from bw_command import Done
 from load_hosts import ArrivalServer, Hosts, running_hosts, until
 from postgres_server import postgres
-from running_grpc import running_grpc
+from running_grpc import running_grpc, skip_without_grpc
 from ssh_server import free_port
 
 pytestmark = [
@@ -414,8 +414,7 @@ def test_the_result_of_two_hosts_is_what_the_server_counted(
 
 
 def test_streams_of_two_hosts_are_those_that_the_server_sent(tmp_path: Path, hosts: Hosts) -> None:
-    for name in ("grpc_tools", "grpc_reflection"):
-        pytest.importorskip(name, reason="grpcio-tools or grpcio-reflection is not installed")
+    skip_without_grpc()
     with running_grpc(tmp_path / "server", hosts.address) as server:
         keys = f'grpc = "demo.Greeter/Watch"\nproto = "{server.proto}"\noutstanding = 16\n'
         keys += 'data = {name = "hosts", count = 3, wait_ms = 1}\n'

@@ -33,6 +33,14 @@ def write_protos(directory: Path) -> Path:
     return directory / "greeter.proto"
 
 
+def skip_without_grpc() -> None:
+    """Skip the test where the server's libraries have no wheel."""
+    import pytest
+
+    for name in ("grpc_tools", "grpc_reflection"):
+        pytest.importorskip(name, reason="grpcio-tools or grpcio-reflection is not installed")
+
+
 class GrpcServer:
     """A server, and the calls that have ended on it."""
 
