@@ -181,7 +181,24 @@ def test_the_table_has_each_filament_and_each_target() -> None:
         *("group", "filament pages, @data", "read@data", "write@data", "filament 2, @log")
     ]
     assert lines[4].split()[3] == "4,000"
+    assert "not ended" not in lines[0]
     assert groups_table(loaded({MS: 10}), report).rows == ()
+
+
+def test_the_table_says_where_operations_did_not_end() -> None:
+    report = LoadReport(target="T", open_loop=True)
+    found = two_targets(lost=400)
+    *others, log = found.groups
+    log = msgspec.structs.replace(
+        log, response_ns=msgspec.structs.replace(log.response_ns, max=30 * MS)
+    )
+    found = msgspec.structs.replace(found, groups=(*others, log))
+    table = groups_table(found, report)
+    lines = list(table_text(table, None))
+    assert "failed  not ended" in lines[0]
+    assert [line.split()[5] for line in (lines[1], lines[4])] == ["0", "400"]
+    # Not how many of the whole load.
+    assert table.note == "* not known: it is of an operation that failed or did not finish."
 
 
 def test_of_many_kinds_the_table_has_their_sum() -> None:

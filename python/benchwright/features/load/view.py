@@ -286,7 +286,7 @@ def labels_table(result: EngineResult, key: str = "load") -> TableBlock:
     rest = len(labels[_MOST_LABELS:])
     more = [f"{rest} faster labels are only in the document (--json)"] if rest else []
     shown = keyed(f"{key}.label", labels[:_MOST_LABELS])
-    return _noted(_operations_table(f"{key}.labels", "Labels", shown, result), result, *more)
+    return _operations_table(f"{key}.labels", "Labels", shown, result, notes=more)
 
 
 def groups_table(result: EngineResult, report: LoadReport, key: str = "load") -> TableBlock:
@@ -303,7 +303,7 @@ def groups_table(result: EngineResult, report: LoadReport, key: str = "load") ->
         or of_place[group.filament, group.target] < MANY_KINDS
     ]
     rate = scale_of([result.rates_of(group)[0] for _, group in shown], "/s", 5)
-    table = _operations_table(
+    return _operations_table(
         f"{key}.groups",
         "Groups",
         keyed(f"{key}.group", shown),
@@ -313,7 +313,6 @@ def groups_table(result: EngineResult, report: LoadReport, key: str = "load") ->
             lambda key, row: number_of(f"{key}.rate", result.rates_of(row.of[1])[0], rate),
         ),
     )
-    return _noted(table, result)
 
 
 def _short(names: Sequence[str]) -> str:
@@ -328,15 +327,21 @@ def _operations_table(
     shown: Sequence[tuple[str, tuple[str, KindResult]]],
     result: EngineResult,
     *more: _Cells,
+    notes: Sequence[str] = (),
 ) -> TableBlock:
     """Return a table of some of the operations in each row, by its name; `more`: further columns."""
+
+    def never_ended(one: KindResult) -> int:
+        return one.lost.never_ended if one.lost else 0
+
+    lost = [count_column("Not ended", "never_ended", lambda row: never_ended(row.of[1]))]
     rows = [
         (row_key, _Timed((name, one), kind_times(result, one), *result.missing_of(one)))
         for row_key, (name, one) in shown
     ]
     timed = [row for _, row in rows]
     unit = _unit(timed)
-    return table_of(
+    table = table_of(
         key,
         title,
         rows,
@@ -344,6 +349,7 @@ def _operations_table(
             (Column(title.removesuffix("s")), lambda _, row: Words(visible(row.of[0]))),
             _count(lambda row: row.of[1].operations),
             count_column("Failed", "failed", lambda row: sum(row.of[1].errors.values())),
+            *(lost if any(never_ended(one) for _, (_, one) in shown) else ()),
             *more,
             _mean(timed, unit, f"Mean {unit[1]}"),
             *_percentiles(timed, unit, "Response"),
@@ -355,6 +361,9 @@ def _operations_table(
             ),
         ),
     )
+    # How many failed is in each row: those of the whole load are not those of the marked one.
+    why = "it is of an operation that failed or did not finish"
+    return _noted(table, result, *notes, why=why)
 
 
 def chains_table(result: EngineResult, key: str = "load") -> TableBlock:
