@@ -1,5 +1,5 @@
-"""Figures of each filament and each target of a real load, beside the records of its operations; their
-limits, and several engines' groups as those of one."""
+"""Figures of each filament and each target of a real load, beside the records of its operations, and
+their limits; those of two hosts: test_load_hosts.py."""
 
 from __future__ import annotations
 

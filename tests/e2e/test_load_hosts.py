@@ -505,6 +505,9 @@ def test_several_servers_share_requests_labels_and_values(tmp_path: Path, hosts:
     assert of_store.requests.keys() == {"SET", "GET", "INCR"}
     labels = {name: one["operations"] for name, one in result["labels"].items()}
     assert labels == of_web.requests + of_api.requests + of_store.requests
+    for name, (_, count) in servers.items():
+        whole, *each = (one for one in result["groups"] if one["target"] == name)
+        assert whole["operations"] == sum(one["operations"] for one in each) == count
     assert of_web.requests["page"] > 2 * of_web.requests["missing"]
     parts = result["target"]["targets"]
     for name, seen in (("web", of_web), ("api", of_api)):
