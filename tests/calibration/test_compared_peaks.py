@@ -1,7 +1,7 @@
 """How often the verdict of `bw compare` of two peak searches is wrong, and its interval holds.
 
 Each pair is two searches with seeds of their own: of one server twice, or of a server and the same
-one whose work takes longer. `BW_CALIBRATION=full` plays 60 pairs of each and prints the table of
+one whose work takes longer. `BW_CALIBRATION=full` plays 60 pairs of each and prints the figures of
 docs/peak.md.
 """
 

@@ -11,6 +11,7 @@ import pytest
 from benchwright.cli.main import main
 from benchwright.core.criterion import Criterion
 from benchwright.features.search.surface.answers import (
+    MOST_CANDIDATES,
     Basis,
     best_samples,
     crossed_levels,
@@ -127,6 +128,15 @@ def test_lines_cross_where_their_order_changes() -> None:
     assert found.level.high / found.level.low < 1.6
     (back,) = crossed_levels(made, results, LevelPair("server", "y", "x")).crossings
     assert not back.rises
+
+
+def test_a_large_space_says_how_many_samples_have_no_probability() -> None:
+    many = goal(*(make_factor(name, tuple("12345678")) for name in ("a", "b", "c")))
+    samples = [tuple(zip("abc", levels, strict=True)) for levels in ("111", "118", "181", "811")]
+    results = [searched(sample, 100 + 10 * at, 0.02) for at, sample in enumerate(samples)]
+    reached = reached_rate(many, results, 100)
+    assert reached is not None
+    assert reached.left_out == 512 - len(reached.chances) == 512 - 4 - MOST_CANDIDATES
 
 
 def test_surfaces_cross_only_where_both_have_levels() -> None:

@@ -257,7 +257,7 @@ def _network_text(network: QueueNetwork) -> str:
         f"{percent_text(abs(worst.difference))} {'less' if less else 'more'}"
     )
     if worst.within:
-        return f"{text}, within its noise"
+        return f"{text}, which noise or uneven service times may explain"
     if less:
         return f"{text}: something else limits it, or an operation costs more with more users"
     return f"{text}: an operation costs less with more users, or a resource serves several at once"

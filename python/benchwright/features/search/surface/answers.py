@@ -119,7 +119,10 @@ class ReachedRate(msgspec.Struct, frozen=True):
     rate: float
     """[1/s]."""
     chances: tuple[Chance, ...]
-    """Of every sample, in the factors' order: that its peak is `rate` or more."""
+    """Of the samples, in the factors' order: that its peak is `rate` or more. Of a space of more
+    than `MOST_CANDIDATES`, those that were searched, and of the others the highest."""
+    left_out: int = 0
+    """Number of the others that `chances` does not have."""
     crossings: tuple[Crossing, ...] = ()
     """Where the surface reaches the rate along the numeric factor with most levels; one for each
     combination of the other levels."""
@@ -279,7 +282,8 @@ def reached_rate(
         for chance in zip(peaks.samples, peaks.bases, *shares, strict=True)
     }
     chances = tuple(of_sample[sample] for sample in candidates(goal.factors) if sample in of_sample)
-    return ReachedRate(rate, chances, _contour(goal, results, rate))
+    left_out = goal.count - len(chances)
+    return ReachedRate(rate, chances, left_out, _contour(goal, results, rate))
 
 
 def _contour(

@@ -614,10 +614,13 @@ class SurfaceView(SearchView[SurfaceReport]):
 
     def _reached(self, identifier: str, reached: ReachedRate) -> TableBlock:
         title = f"Samples with a peak of {rate_text(reached.rate)} or more"
-        return self._chances(identifier, title, reached.chances)
+        return self._chances(identifier, title, reached.chances, reached.left_out)
 
-    def _chances(self, identifier: str, title: str, chances: Sequence[Chance]) -> TableBlock:
-        """Return probabilities about samples, the table's first `MOST_ROWS`."""
+    def _chances(
+        self, identifier: str, title: str, chances: Sequence[Chance], left_out: int = 0
+    ) -> TableBlock:
+        """Return probabilities about samples, the table's first `MOST_ROWS`; `left_out`: the number
+        of samples without one."""
         shown = chances if self.verbose else chances[:MOST_ROWS]
         left = len(chances) - len(shown)
         notes = []
@@ -627,6 +630,8 @@ class SurfaceView(SearchView[SurfaceReport]):
             )
         if left:
             notes.append(f"{plural(left, 'more sample')}: -v has all.")
+        if left_out:
+            notes.append(f"{plural(left_out, 'sample')} with lower predictions left out.")
 
         def level_at(place: int) -> Callable[[Chance], str]:
             return lambda chance: chance.sample[place][1]
