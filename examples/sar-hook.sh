@@ -25,6 +25,10 @@ start)
     ;;
 end)
     [ -e "$running" ] || exit 0
+    if ! command -v sar >/dev/null; then
+        echo "# error: sar-hook: there is no program sar"
+        exit 0
+    fi
     read -r group <"$running"
     rm -f "$running"
     kill -s TERM -- "-$group" 2>/dev/null || :

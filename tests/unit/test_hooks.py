@@ -416,6 +416,20 @@ def test_counters_without_perf_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert hook("end") == "# error: counters: there is no program perf\n"
 
 
+def test_counters_of_a_perf_that_ends_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perf = tmp_path / "bin" / "perf"
+    perf.parent.mkdir()
+    perf.write_text("#!/bin/sh\nprintf 'Error:\\nNo access.\\n\\nMore text\\n' >&2\nexit 255\n")
+    perf.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
+    hook = Hook("counters", tmp_path)
+    hook.begin()
+    assert not (tmp_path / "counters.pid").exists(), "its end was noticed, and not waited for"
+    assert hook("end") == "# error: counters: No access.\n"
+
+
 def test_switches_are_counted_where_perf_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
