@@ -10,15 +10,18 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from scipy.stats import wasserstein_distance
 
 from benchwright.cli.main import main
-from benchwright.features.profile.compare import _names
+from benchwright.features.profile.compare import _answer_text, _names
 from benchwright.features.profile.description import arrivals
 from benchwright.features.profile.similarity import (
     DIMENSIONS,
     MARGIN,
     Dimension,
+    DimensionDistance,
     Similarity,
+    _displaced,
     similarity,
 )
 from benchwright.features.profile.totals import TotalsTick
@@ -202,6 +205,37 @@ def test_sizes_are_of_all_kinds_of_transfers() -> None:
     assert differing(compared(one, other)) == ["sizes"]
 
 
+@pytest.mark.parametrize(("a", "b"), [(10, 10), (10, 15), (12, 35), (1, 7)])
+def test_slots_of_any_two_numbers_are_displaced_by_half_their_wasserstein_distance(
+    a: int, b: int
+) -> None:
+    random = np.random.default_rng(a * b)
+    first, second = random.exponential(size=a), random.exponential(size=b)
+    expected = wasserstein_distance(first, second) / 2
+    assert _displaced(first, second) == pytest.approx(expected)
+
+
+def test_what_chance_explains_is_not_said_to_be_alike() -> None:
+    chance = dict.fromkeys(("sizes", "locality"), 0.01) | {"arrivals": 0.363}
+    dimensions = tuple(
+        DimensionDistance(dimension=name, distance=distance, noise=0.4)
+        for name, distance in chance.items()
+    )
+    found = Similarity(
+        baseline="a",
+        candidate="b",
+        operations=(9, 9),
+        per_s=(9.0, 9.0),
+        margin=MARGIN,
+        dimensions=dimensions,
+    )
+    alike, undecided = _answer_text(found, []).split("; ")
+    assert alike.endswith("sizes, locality")
+    assert "arrivals differ is undecided" in undecided
+    nothing = msgspec.structs.replace(found, dimensions=())
+    assert _answer_text(nothing, []) == "nothing of a and b can be compared"
+
+
 def test_the_command_reads_two_recordings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,3 +257,5 @@ def test_the_command_reads_two_recordings(
     Path("b.io.json").write_text("{}")
     assert main(words) == 2
     assert main(words[:3]) == 2
+    Path("b.io.json").write_text('{"seconds": 0, "method": "bpftrace"}')
+    assert main(words) == 2

@@ -85,20 +85,22 @@ def _recorded(text: str) -> Characterization:
     if text.endswith(".json"):
         try:
             with open_regular(Path(text)) as file:
-                return msgspec.json.decode(file.read(), type=Characterization)
+                recorded = msgspec.json.decode(file.read(), type=Characterization)
+            if recorded.seconds <= 0:
+                raise ValueError(f"it lasted {recorded.seconds:g} s")
+            return recorded
         except (OSError, msgspec.MsgspecError, ValueError) as error:
             raise argument_error(
                 "--io", text, f"no characterization can be read from it: {error}", _TWO
             ) from None
     tests = read_inputs([text], _TWO)
-    found = [
+    found: list[Characterization] = [
         test.recorded[CHARACTERIZE.record] for test in tests if CHARACTERIZE.record in test.recorded
     ]
     if len(found) != 1:
         what = "no test of it was characterized" if not found else f"{len(found)} of its tests were"
         raise argument_error("--io", text, f"{what}; one is compared", _TWO)
-    recorded: Characterization = found[0]
-    return recorded
+    return found[0]
 
 
 _CHANGES = {
@@ -148,17 +150,29 @@ def _lines(found: Similarity, first: Characterization, second: Characterization)
 
 def _answer_text(found: Similarity, differing: list[DimensionDistance]) -> str:
     names = f"{visible(found.baseline)} and {visible(found.candidate)}"
-    if not differing:
-        known = [one.dimension for one in found.dimensions if one.distance is not None]
+    if differing:
+        most = differing[0]
         return (
-            f"{names} do not differ by more than {percent_text(found.margin)} of the operations in "
-            f"{', '.join(known)}"
+            f"{names} differ most in {most.dimension}: {_share(most.distance)} of the operations "
+            f"would have {_CHANGES[most.dimension]}"
         )
-    most = differing[0]
-    return (
-        f"{names} differ most in {most.dimension}: {_share(most.distance)} of the operations would "
-        f"have {_CHANGES[most.dimension]}"
-    )
+    known = [one for one in found.dimensions if one.distance is not None]
+    if not known:
+        return f"nothing of {names} can be compared"
+    undecided = [one.dimension for one in known if (one.distance or 0.0) > found.margin]
+    texts = []
+    if alike := [one.dimension for one in known if one.dimension not in undecided]:
+        texts.append(
+            f"{names} do not differ by more than {percent_text(found.margin)} of the operations in "
+            f"{', '.join(alike)}"
+        )
+    if undecided:
+        whose = "" if alike else f" of {names}"
+        texts.append(
+            f"whether {', '.join(undecided)}{whose} differ is undecided: two recordings of one "
+            f"workload may differ as much"
+        )
+    return "; ".join(texts)
 
 
 def _share(share: float | None) -> str:
