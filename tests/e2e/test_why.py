@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from benchwright.cli.main import main
+from benchwright.core.hosts import NamedServer
+from benchwright.run import running_server
 from bw_command import bw, bw_words
 from needs_perf import needs_perf
 
@@ -164,6 +167,32 @@ def test_a_program_that_runs_is_explained_and_left_alone(tmp_path: Path) -> None
     wrong = bw(tmp_path, "why", "study", "--for", "3s")
     assert wrong.returncode == 2
     assert "--target-pid" in wrong.stderr
+
+
+def test_a_server_that_ends_meanwhile_has_no_figures_of_its_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as ends:
+
+        def wait(_servers: object, _seconds: float) -> bool:
+            ends.communicate()
+            return True
+
+        monkeypatch.setattr(running_server, "_wait", wait)
+        named = NamedServer("pid", str(ends.pid))
+        (watched,) = running_server.watch_servers(running_server.ServerWatch((named,), 1.0))
+    assert watched.ended_after_s is not None
+    assert watched.processes == (), "what it used until its end is unknown, and not zero"
+
+
+def test_no_part_of_a_study_can_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bw(tmp_path, "run", "--study", "s", "--runs", "1", "--", "true")
+    for words in (("s:true",), ("s@1",), ("s", "--test", "true")):
+        assert main(["why", *words, "--follow"]) == 2
+        assert "no test or session can be chosen" in capsys.readouterr().err
 
 
 def test_a_trial_that_has_not_ended_is_explained(tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from benchwright.core.resource_use import CpuUse, ResourceUse, TaskUse
 from benchwright.findings.explanation import explain_running
+from benchwright.findings.limit import StatedCapacity
 from benchwright.watch.process_use import look_at_tree, process_uses, roots_among
+from watched_uses import disk
+from watched_uses import use as watched_use
 
 PAGES = 3
 
@@ -67,3 +70,10 @@ def test_a_running_server_has_the_limits_of_a_trial_and_no_figure() -> None:
     )
     assert not idle.causes
     assert idle.sentence
+
+
+def test_a_stated_capacity_is_in_the_table_of_what_runs() -> None:
+    busy = watched_use(disks=(disk(0.5, 1.0),))
+    explained = explain_running("server (7)", busy, (StatedCapacity("vda", 200.0, "1/s"),))
+    (row,) = [row for row in explained.table if f"{row.resource} {row.name}" == "disk vda"]
+    assert [one.of for one in row.utilization if one.name == "requests"] == [200.0]

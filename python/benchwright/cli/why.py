@@ -129,6 +129,7 @@ class WhyOptions(ServerOptions, frozen=True):
 
 
 _WATCHING_S = 10.0
+_FOLLOWS_ALL = "--follow explains what runs: no test or session can be chosen"
 
 
 def _watches_server(asked: WhyOptions) -> bool:
@@ -181,8 +182,11 @@ def why_request(asked: WhyOptions) -> WhyRequest:
             if given:
                 message = "it is about a running server, and none is named"
                 reader.wrong(flag, str(given), message, "name one: --target-pid, --target-port")
-    if asked.follow and asked.json:
-        reader.wrong("--json", "", "--follow prints lines, and no document")
+    if asked.follow:
+        if asked.json:
+            reader.wrong("--json", "", "--follow prints lines, and no document")
+        for name in asked.tests:
+            reader.wrong("--test", name, _FOLLOWS_ALL)
     rules, wrong = rules_and_mistakes(asked.rules)
     if wrong := [*reader.found, *wrong]:
         raise InputError(wrong)
@@ -252,10 +256,13 @@ _LOOK_S = 0.5
 def _follow(request: WhyRequest) -> int:
     """Print a line about what runs whenever there is news, until the session ends."""
     from benchwright.results.underway import UnderwayFollower
+    from benchwright.study.catalogue import split_selector
     from benchwright.study.directory import writer_of
     from benchwright.views.why import running_line
 
-    study = Path(request.path)
+    study, session, test = split_selector(Path(request.path))
+    if session is not None or test is not None:
+        raise argument_error("STUDY", request.path, _FOLLOWS_ALL, f"bw why {study} --follow")
     if writer_of(study) is None:
         raise argument_error("--follow", request.path, "no session of this study runs")
     os.nice(19)

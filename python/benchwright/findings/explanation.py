@@ -194,7 +194,8 @@ def explain_running(
     """Return the explanation of what still runs, from its use up to now."""
     windows = (WatchedWindow(use, (1,)),)
     findings = [*limit_findings(name, windows, 1, capacities), *window_findings(name, windows, 1)]
-    return msgspec.structs.replace(explain_windows(name, windows, 1, findings), running=True)
+    explained = explain_windows(name, windows, 1, findings, capacities)
+    return msgspec.structs.replace(explained, running=True)
 
 
 def unlimited_groups(explanations: Sequence[Explanation]) -> list[tuple[list[str], str]]:

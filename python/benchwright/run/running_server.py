@@ -42,6 +42,7 @@ class WatchedServer(msgspec.Struct, frozen=True):
     use: ResourceUse
     """The server's tree is its own tree."""
     processes: tuple[ProcessUse, ...]
+    """Those that still ran at the end, the busiest first."""
     ended_after_s: float | None = None
     """When it ended by itself [s since the watch began]; None: it still ran."""
     recorded: tuple[tuple[str, msgspec.Struct], ...] = ()
@@ -109,7 +110,6 @@ class _Server:
         """Start the sampler."""
         self._observers.begin(self._watch(place))
         self._begin_ns, self._before = time.monotonic_ns(), look_at_tree(self._root)
-        self._after = self._before
 
     def _watch(self, place: Path, stem: str = "") -> Watch:
         name = f"{self._name.replace('/', '_')}-{self._root}{stem}"
@@ -130,7 +130,7 @@ class _Server:
             self._recorded.append((kind.record, observer.recorded))
 
     def is_alive(self) -> bool:
-        """Return whether it still runs, and look at its processes if so."""
+        """Return whether it still runs; note when it no longer does."""
         alive = self._identity is not None and is_alive(self._identity)
         if not alive and self.ended_ns is None:
             self.ended_ns = time.monotonic_ns()
@@ -138,8 +138,8 @@ class _Server:
 
     def end(self) -> None:
         """End its observers."""
-        if self.is_alive():
-            self._after = look_at_tree(self._root)
+        # What a process used until its end is in the sums of the tree alone.
+        self._after = look_at_tree(self._root) if self.is_alive() else {}
         self._end_ns = self.ended_ns or time.monotonic_ns()
         self._observers.end()
 
@@ -182,7 +182,7 @@ def _wait(servers: Sequence[_Server], seconds: float) -> bool:
     end = time.monotonic() + seconds
     with stop_signals(asked_to_stop.append):
         while not asked_to_stop and (left := end - time.monotonic()) > 0:
-            alive = [server.is_alive() for server in servers]  # Each notes when it ended.
+            alive = [server.is_alive() for server in servers]
             if not any(alive):
                 break
             time.sleep(min(left, _LOOK_S))

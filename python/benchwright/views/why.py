@@ -327,10 +327,11 @@ _MOST_PROCESSES = 8
 
 def _processes(server: ExplainedServer, width: int) -> list[str]:
     """Return the table of a running server's processes, the busiest, and what observers recorded."""
-    table = processes_table(server)
-    left = len(server.processes) - _MOST_PROCESSES
-    lines = [table.title, *(f"  {line}" for line in table_text(table, width - 2))]
-    if left > 0:
+    lines = []
+    if server.processes:
+        table = processes_table(server)
+        lines += [table.title, *(f"  {line}" for line in table_text(table, width - 2))]
+    if (left := len(server.processes) - _MOST_PROCESSES) > 0:
         lines.append(f"  and {plural(left, 'other')} that used less")
     return [*lines, *map(visible, observed_lines(server.name, (), server.recorded))]
 
