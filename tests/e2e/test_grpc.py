@@ -226,6 +226,7 @@ def test_methods_of_a_workload_have_labels_and_weights(tmp_path: Path, server: G
         ((("Hello", ""), ("Watch", "")), "[[target]]"),
         ((("Hello", "data = [{}, {}]"),), "write a [[request]] for each"),
         ((("Hello", "path = '/'"),), "are two requests"),
+        ((("Hello", "label = 'x'\ndata = {nam = 1}"),), "request x: message 1"),
     ],
 )
 def test_mistakes_of_a_workload_s_methods_are_reported(

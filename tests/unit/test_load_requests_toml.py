@@ -469,6 +469,8 @@ def test_each_of_several_targets_gets_the_requests_of_its_kind() -> None:
         ('command = "GET a; GET b"', "command has several commands"),
         ('command = "GET a"\nmethod = "GET"', "method is for a request with path"),
         ('command = "GET a"\nparameters = [1]', "parameters is for a request with sql"),
+        ('grpc = "a.B/C"\nbody = "x"', "body is for a request with path"),
+        ('path = "/"\ndata = "{}"', "data is for a request with grpc"),
         ("command = []", "command is empty"),
         ('path = "/"', "a request to a redis target has command"),
     ],

@@ -121,7 +121,7 @@ def _of_calls(target: r.HttpTarget, call: r.GrpcCall) -> tuple[bool, list[r.Http
     streams: dict[bool, str] = {}
     requests = []
     for one in call.calls:
-        made = _of_method(target, call, one.grpc, one.data)
+        made = _of_method(target, call, one.grpc, one.data, f"request {one.label}")
         if len(made.bodies) != 1:
             message = f"request {one.label}: data has {len(made.bodies)} messages"
             raise mistake(place, "workload-value", message, "write a [[request]] for each")
@@ -136,14 +136,17 @@ def _of_calls(target: r.HttpTarget, call: r.GrpcCall) -> tuple[bool, list[r.Http
     return True in streams, requests
 
 
-def _of_method(target: r.HttpTarget, call: r.GrpcCall, method: str, data: str) -> _EncodedCall:
-    """Return how a method is called. Raises BenchError."""
+def _of_method(
+    target: r.HttpTarget, call: r.GrpcCall, method: str, data: str, place: str = ""
+) -> _EncodedCall:
+    """Return how a method is called; mistakes are in `place`, or in the options. Raises BenchError."""
     descriptors: tuple[str, ...] = ()
     if not call.proto:
         service = re.split("[/.](?=[^/.]*$)", method.removeprefix("/"))[0]
         server = (target.url, target.unix_socket, target.tls, target.headers)
         descriptors = _reflected(*server, call.metadata, service)
-    return _encoded(method, call.proto, descriptors, data, call.compression is not None)
+    gzip = call.compression is not None
+    return _encoded(method, call.proto, descriptors, data, gzip, place)
 
 
 @lru_cache(maxsize=64)
@@ -169,12 +172,14 @@ def _encoded(
     files: tuple[r.ProtoFile, ...],
     descriptors: tuple[str, ...],
     data: str,
-    is_compressed: bool,
+    gzip: bool,
+    place: str,
 ) -> _EncodedCall:
     # Imported here: few loads have calls.
     from benchwright.features.load.engine import ask_engine
 
-    places = {"method": Where("--grpc"), "files": Where("--proto"), "data": Where("--data")}
-    places["descriptors"] = Where("--grpc")
-    request = _CallRequest(files, descriptors, method, data, is_compressed)
+    at = Where(place or "--grpc")
+    places = {"method": at, "descriptors": at, "data": Where(place or "--data")}
+    places["files"] = Where("--proto")
+    request = _CallRequest(files, descriptors, method, data, gzip)
     return ask_engine(request, _EncodedCall, places).result

@@ -295,6 +295,7 @@ def _labelled(
     path: str | None = None,
     command: tuple[str, ...] = (),
     grpc: str | None = None,
+    data: str = "{}",
     message: r.Payload | None = None,
     sql: str = "",
     parameters: tuple[str, ...] = (),
@@ -305,7 +306,7 @@ def _labelled(
     if command:
         return RedisRequest(label or words.command_label(command), command)
     if grpc is not None:
-        return r.GrpcRequest(label=label or grpc, grpc=grpc, **said)
+        return r.GrpcRequest(label=label or grpc, grpc=grpc, data=data)
     if message is not None:
         return MessageRequest(label or words.message_label(message), message)
     if path is None:

@@ -480,7 +480,10 @@ def _check_target(
         top.refuse(top.at("request"), why, _SERVER_HINT)
 
 
-_SERVER_HINT = "name http://HOST:PORT/, ws://HOST:PORT/, redis://HOST or postgres://USER@HOST/DB"
+_SERVER_HINT = (
+    "name http://HOST:PORT/, ws://HOST:PORT/, grpc://HOST:PORT, redis://HOST or "
+    "postgres://USER@HOST/DB"
+)
 
 
 def _check_requests_of_several(
