@@ -138,6 +138,17 @@ def test_tests_that_alternate_have_no_boots(
     assert not (tmp_path / "bw-study").exists()
 
 
+def test_the_hosts_of_a_pool_do_not_restart(
+    machine: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "s.toml").write_text(
+        '[replicate]\nlevels = ["boot=3"]\n[[test]]\nname = "t"\nexec = "true"\nuntil = {runs = 1}\n'
+    )
+    assert main(["run", "--pool", "local:gangs=2", "s.toml"]) == 2
+    assert "agent of a gang" in capsys.readouterr().err
+    assert not (tmp_path / "bw-study").exists()
+
+
 def test_boot_is_the_outermost_level(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("run", "--replicate", "env=3", "--replicate", "boot=3", "--runs", "1", "--", "true")
     assert main([*words]) == 2

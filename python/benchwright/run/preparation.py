@@ -246,7 +246,11 @@ def _outermost_level(plan: TestPlan) -> ReplicateLevel | None:
 
 def _restart_problem(prepared: PreparedProgram, plan: TestPlan) -> tuple[str, str]:
     from benchwright.machine.restart import restart_problem
+    from benchwright.run.gangs import gangs_of
 
+    if gangs_of(prepared.info) is not None:
+        hint = "run it without --pool, or give --replicate host=N"
+        return "a restart would end the agent of a gang", hint
     why, hint = restart_problem()
     if not why and not boot_id():
         return "the kernel has no boot_id: one boot is not known from another", ""

@@ -239,7 +239,8 @@ class Replicates:
             return 0
         if not using:
             self._ledger.note(f"{self._key}/boots/{len(boots)}", UsedBoot(path, now))
-            return time.time_ns() - asked[-1].asked_ns if asked else 0
+            # The clock may have been set back at the start.
+            return max(time.time_ns() - asked[-1].asked_ns, 0) if asked else 0
         if sum(one.boot_id == now for one in asked) >= MOST_RESTARTS:
             message = "the machine was asked to restart, and is still in the same boot"
             raise BenchError("no-restart", message, "restart it by hand, then `bw resume`")
