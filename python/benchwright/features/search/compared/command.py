@@ -19,17 +19,18 @@ class NoOptions(msgspec.Struct, frozen=True):
 
 
 def _answer(arguments: Namespace) -> int | None:
-    places = [Path(text) for text in arguments.inputs]
-    if arguments.command_argv or len(places) != 2:
+    if arguments.command_argv or len(arguments.inputs) != 2:
         return None
-    if not all((place / JOURNAL).is_file() for place in places):
-        return None
-    from benchwright.features.search.compared.run import compare_searches, kinds_of
+    from benchwright.study.catalogue import split_selector
 
-    kinds = kinds_of(places)
-    if not all(kind in KINDS for kind in kinds):
+    parts = [split_selector(Path(text)) for text in arguments.inputs]
+    if not all(part.test is None and (part.place / JOURNAL).is_file() for part in parts):
         return None
-    return compare_searches(arguments, places)
+    from benchwright.features.search.compared.run import compare_searches, kind_of
+
+    if not all(kind_of(part) in KINDS for part in parts):
+        return None
+    return compare_searches(arguments, parts)
 
 
 ADDED = AddedOptions(NoOptions, lambda begun, _: begun.info, answer=_answer)

@@ -6,7 +6,6 @@ import contextlib
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,6 +36,7 @@ from benchwright.features.search.types import ClaimKind
 from benchwright.inputs.mistakes import option_mistake
 from benchwright.inputs.options import given
 from benchwright.report.documents import encode
+from benchwright.study.catalogue import StudyPart
 from benchwright.study.journal import Study
 from benchwright.suite.comparison import ComparisonRequest
 
@@ -49,30 +49,26 @@ class StoredPeaks(msgspec.Struct, frozen=True):
     """A stored search, as it is compared."""
 
     place: str
+    """With `@SESSION`, if one was named."""
     session: int
     experiment: Any
     report: Any
 
 
-def kinds_of(places: Sequence[Path]) -> list[str]:
-    """Return the kind of each study's last session; of an empty study "". Raises StudyError."""
-    return [_kind_of(place) for place in places]
+def kind_of(part: StudyPart) -> str:
+    """Return the kind of a session. Raises InputError and StudyError where there is none."""
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        return part.of(study, "INPUT").info.kind
 
 
-def _kind_of(place: Path) -> str:
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        sessions = study.sessions()
-        return sessions[-1].info.kind if sessions else ""
-
-
-def compare_searches(arguments: Namespace, places: Sequence[Path]) -> int:
+def compare_searches(arguments: Namespace, parts: Sequence[StudyPart]) -> int:
     """Compare two stored searches and print the outcome; return the exit status.
 
     Raises InputError for options that do not apply, and for searches that cannot be compared.
     """
     _check_options(arguments)
     confidence = _confidence(arguments.confidence or _DEFAULT_CONFIDENCE)
-    first, second = (_read(place) for place in places)
+    first, second = (_read(part) for part in parts)
     _check_comparable(first, second)
     compared = _compared(first, second, confidence)
     if arguments.json:
@@ -108,12 +104,13 @@ def _confidence(text: str) -> float:
         raise argument_error("--confidence", text, str(error), "write --confidence 95%") from None
 
 
-def _read(place: Path) -> StoredPeaks:
-    with contextlib.closing(Study.open_to_read(place)) as study:
-        stored = study.sessions()[-1]
+def _read(part: StudyPart) -> StoredPeaks:
+    with contextlib.closing(Study.open_to_read(part.place)) as study:
+        stored = part.of(study)
         opened = open_search(study, stored)
         report = search_view(opened, ()).report
-        return StoredPeaks(str(place), stored.number, opened.experiment, report)
+        place = str(part.place) if part.session is None else f"{part.place}@{part.session}"
+        return StoredPeaks(place, stored.number, opened.experiment, report)
 
 
 def _check_comparable(first: StoredPeaks, second: StoredPeaks) -> None:
@@ -187,7 +184,7 @@ def _compared(first: StoredPeaks, second: StoredPeaks, confidence: float) -> Sea
     for report, place in ((a, first.place), (b, second.place)):
         if report.result is None:
             message = "the search has no result yet"
-            raise argument_error("INPUT", place, message, f"bw resume --study {place}")
+            raise argument_error("INPUT", place, message, "finish it with bw resume")
     return SearchesCompared(
         places=places,
         sessions=sessions,
