@@ -66,6 +66,8 @@ def two_targets(lost: int = 0) -> EngineResult:
         ("@disk1 errors < 1%", "error_ratio of @disk1", "@disk1"),
         ("filament pages 90% within 2s", "within_2s_share of filament pages", "filament pages"),
         ("read@filament a  40ms", "response_ms_mean of read@filament a", "read@filament a"),
+        ("filament x y p50 < 5ms", "response_ms_p50 of filament x y", "filament x y"),
+        ("GET /a@web errors < 1%", "error_ratio of GET /a@web", "GET /a@web"),
         ("p50 < 5ms of filament two words", "response_ms_p50 of filament two words", ""),
         ("p99 < 5ms", "response_ms_p99", ""),
     ],
@@ -86,6 +88,8 @@ def test_a_criterion_names_its_group_before_or_behind_it(text: str, key: str, of
         ("@disk1 p95 first < 500ms", "all operations together"),
         ("@disk1 metric hits > 1", "says what it is of"),
         ("read@disk1 quick", "is not a criterion"),
+        ("filament pages p99 << 5ms", "is not a criterion"),
+        ("read@disk1 latency < 5ms", "did you mean 'read@disk1 response < 5ms'"),
     ],
 )
 def test_what_no_group_has_is_refused(text: str, why: str) -> None:

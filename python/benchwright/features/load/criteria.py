@@ -54,7 +54,7 @@ _METRIC = re.compile(
     re.ASCII,
 )
 _WITHIN_KEY = re.compile(r"within_([0-9.]+[a-z]+)_share", re.ASCII)
-_GROUP_AHEAD = re.compile(r"(filament\s+\S+|\S*@filament\s+\S+|\S*@\S+)\s+(.+)", re.ASCII)
+_GROUP_AHEAD = re.compile(r"filament [^<>]+|[^@<>]*@[^<>]+")
 _SYNONYMS = (
     ("average|avg", "mean"),
     ("latency|response[ _]time|time", "response"),
@@ -90,12 +90,16 @@ def _split_group(text: str) -> tuple[str, str]:
     """Return the criterion and the group of `read@data p99 < 5ms` or `p99 < 5ms of read@data`; an
     empty group: all operations. Raises ValueError."""
     bare, word, of = text.strip().partition(" of ")
-    ahead = _GROUP_AHEAD.fullmatch(bare)
-    if ahead is None:
-        return bare, of.strip()
-    if word:
-        raise ValueError(f"{text!r}: two groups of operations; one is enough")
-    return ahead[2], " ".join(ahead[1].split())
+    parts = bare.split()
+    # A name may have blanks: what follows it is the longest criterion.
+    for place in range(1, len(parts)):
+        group, rest = " ".join(parts[:place]), " ".join(parts[place:])
+        if not _GROUP_AHEAD.fullmatch(group) or not _is_criterion(rest):
+            continue
+        if word:
+            raise ValueError(f"{text!r}: two groups of operations; one is enough")
+        return rest, group
+    return bare, of.strip()
 
 
 def _criterion(text: str) -> Criterion:
