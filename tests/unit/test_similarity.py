@@ -205,6 +205,24 @@ def test_sizes_are_of_all_kinds_of_transfers() -> None:
     assert differing(compared(one, other)) == ["sizes"]
 
 
+def test_only_what_differs_is_named_the_largest_difference_of_both_directions_first() -> None:
+    def moved(read: int, written: int) -> Characterization:
+        transfers = (
+            Transfer("read", "read", "file", 30, 30, sizes=(SizeCalls(0, 10), SizeCalls(read, 20))),
+            Transfer("write", "write", "file", 90, 90, sizes=(SizeCalls(written, 90),)),
+        )
+        return Characterization(seconds=1.0, method="bpftrace", transfers=transfers)
+
+    found = compared(moved(4096, 512), moved(65536, 8192))
+    (sizes,) = [one for one in found.dimensions if one.dimension == "sizes"]
+    assert [text.partition(" of the ")[2].partition(" ")[0] for text in sizes.differences] == [
+        "writes",
+        "writes",
+        "reads",
+    ]
+    assert not any("about 0 B" in text for text in sizes.differences)
+
+
 @pytest.mark.parametrize(("a", "b"), [(10, 10), (10, 15), (12, 35), (1, 7)])
 def test_slots_of_any_two_numbers_are_displaced_by_half_their_wasserstein_distance(
     a: int, b: int

@@ -187,6 +187,7 @@ def _calls_distance(a: Counter[str], b: Counter[str], names: tuple[str, str]) ->
         differences=tuple(
             f"{key} is {_of_both(first.get(key, 0.0), second.get(key, 0.0), names, 'the calls')}"
             for key in order
+            if _gap(first, second, key)
         ),
     )
 
@@ -245,12 +246,16 @@ def _sizes_distance(
     weights = _weights({way: (a.total(), b.total()) for way, (a, b) in both.items()})
     distances = {way: _unmatched(_shares(a), _shares(b)) for way, (a, b) in both.items()}
     noises = {way: _pooled_noise(a, b, _unmatched) for way, (a, b) in both.items()}
-    order = sorted(both, key=lambda way: -weights[way] * distances[way])
+    texts = sorted(
+        (-weights[way] * gap, text)
+        for way in both
+        for gap, text in _size_texts(way, *both[way], names)
+    )
     return DimensionDistance(
         dimension="sizes",
         distance=sum(weights[way] * distances[way] for way in both),
         noise=sum(weights[way] * noises[way] for way in both),
-        differences=tuple(text for way in order for text in _size_texts(way, *both[way], names)),
+        differences=tuple(text for _, text in texts),
     )
 
 
@@ -262,19 +267,22 @@ def _weights(calls: Mapping[Direction, tuple[int, int]]) -> dict[Direction, floa
 
 def _size_texts(
     way: Direction, a: Counter[int], b: Counter[int], names: tuple[str, str]
-) -> Iterator[str]:
+) -> Iterator[tuple[float, str]]:
+    """Yield the sizes of which one has more, each with by how much."""
     first, second = _shares(a), _shares(b)
 
     def near(shares: _Shares[int], size: int) -> float:
         low, high = size / _SAME_SIZE, size * _SAME_SIZE
         return sum(share for one, share in shares.items() if one == size or low < one < high)
 
-    told: list[int] = []
-    gaps = {size: (near(first, size), near(second, size)) for size in {**first, **second}}
-    for size in sorted(gaps, key=lambda one: -abs(gaps[one][0] - gaps[one][1])):
-        if not any(1 / _SAME_SIZE < max(size, 1) / max(one, 1) < _SAME_SIZE for one in told):
-            told.append(size)
-            yield f"about {binary_size_text(size)} have {_of_both(*gaps[size], names, f'the {way}s')}"
+    named: list[int] = []
+    both = {size: (near(first, size), near(second, size)) for size in {**first, **second}}
+    gaps = {size: abs(one - other) for size, (one, other) in both.items() if one != other}
+    for size in sorted(gaps, key=lambda one: -gaps[one]):
+        if not any(1 / _SAME_SIZE < max(size, 1) / max(one, 1) < _SAME_SIZE for one in named):
+            named.append(size)
+            shares = _of_both(*both[size], names, f"the {way}s")
+            yield gaps[size], f"about {binary_size_text(size)} have {shares}"
 
 
 # -- locality --------------------------------------------------------------------------
@@ -330,6 +338,7 @@ def _locality_distance(
         differences=tuple(
             f"sequential are {_of_both(a.sequential, b.sequential, names, f'the {way}s')}"
             for way in order
+            if gaps[way]
             for a, b in (both[way],)
         ),
     )
