@@ -186,6 +186,7 @@ def test_a_stored_surface_answers(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("--cross", "workers=1,4"), "no other factor is numeric"),
         (("--cross", "disks=1,2"), "there is no factor 'disks'"),
         (("--cross", "workers=1"), "it does not name two levels"),
+        (("--cross", "workers=1,1.0"), "its two levels are the same"),
         (("--at-rate", "much"), "much"),
     ],
 )

@@ -395,6 +395,9 @@ class _QuestionReader(OptionReader[SurfaceRequest]):
             if message := level_problem(factor, level):
                 self.wrong("--cross", word, message)
                 return None
+        if factor.numeric and factor.number(levels[0]) == factor.number(levels[1]):
+            self.wrong("--cross", word, "its two levels are the same")
+            return None
         if not any(one.numeric and len(one.levels) > 1 for one in factors if one is not factor):
             message = "no other factor is numeric: there is nothing along which they could cross"
             self.wrong("--cross", word, message)

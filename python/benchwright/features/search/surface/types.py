@@ -105,8 +105,9 @@ class Factor(msgspec.Struct, frozen=True):
         number = self.transform.back(low + (place + 1) / 2 * (high - low))
         return min(max(number, min(numbers)), max(numbers))
 
-    def level_of(self, number: float) -> str:
-        """Return a number as text that the factor can parse."""
+    def level_between(self, place: float) -> str:
+        """Return the level at a place from -1 to 1, as text that the factor can parse."""
+        number = self.number_between(place)
         if self.measure == "size":
             return f"{round(number)}"
         if self.measure == "duration":
@@ -114,10 +115,6 @@ class Factor(msgspec.Struct, frozen=True):
         if self.measure == "share":
             return f"{100 * number:.10f}%"
         return repr(number)
-
-    def level_between(self, place: float) -> str:
-        """Return the level at a place from -1 to 1, as text that the factor can parse."""
-        return self.level_of(self.number_between(place))
 
 
 class DesignKind(enum.StrEnum):
