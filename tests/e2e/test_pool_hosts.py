@@ -90,7 +90,9 @@ EXPECTED = [
 
 def test_the_mean_is_over_the_hosts(place: Path) -> None:
     out = bw(place, "run", *DESIGN, *POOL, "--json", "--", "./work.sh", "7")
-    (answer,) = json.loads(out)["answers"]
+    document = json.loads(out)
+    (answer,) = document["answers"]
+    assert "pool-hosts-share-machine" in {one["code"] for one in document["findings"]}
     found = trials(place)
     assert rows_of(found, "replicate:host", "replicate:env", "value") == EXPECTED
     assert [row["epoch"] for row in found] == [str(n) for n in range(1, 16)]

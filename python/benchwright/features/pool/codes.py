@@ -9,5 +9,9 @@ CODES: dict[str, Code] = {
     "pool-host-excluded": Code(
         Severity.WARNING,
         "Repair the host, or leave it out: bw pool status prints why each attempt was void.",
-    )
+    ),
+    "pool-hosts-share-machine": Code(
+        Severity.WARNING,
+        "Use a pool of Slurm for a figure about hosts: the gangs of local all run on this machine.",
+    ),
 }

@@ -263,11 +263,15 @@ class GangController:
             os.write(self._written, b"!")
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return a finding for each excluded host."""
-        return tuple(
+        """Return a finding for each excluded host, and one for hosts that are no replicates."""
+        excluded = tuple(
             make_finding("pool-host-excluded", host, "two attempts of tasks were void on it")
             for host in self._excluded
         )
+        if self._settings.engine is not PoolKind.LOCAL or not self._plan.measures_hosts:
+            return excluded
+        evidence = "the replicates of host ran on one machine, so how hosts differ is not in them"
+        return (*excluded, make_finding("pool-hosts-share-machine", "host", evidence))
 
     # -- start and end --------------------------------------------------------------------
 

@@ -177,6 +177,11 @@ class PoolPlan:
         """The hosts that get no task any more."""
         return tuple(sorted(host for host, n in self._voids.items() if n >= HOST_VOIDS))
 
+    @property
+    def measures_hosts(self) -> bool:
+        """Whether a replicate of `host` was recorded."""
+        return bool(self._measured)
+
     def next_actions(self, now_ns: int) -> list[Action]:
         """Return what to do now; the plan counts it as done. `now_ns`: CLOCK_REALTIME [ns]."""
         actions = self._given_up()
