@@ -185,6 +185,23 @@ def test_a_server_that_ends_meanwhile_has_no_figures_of_its_processes(
     assert watched.processes == (), "what it used until its end is unknown, and not zero"
 
 
+def test_a_server_that_is_watched_again_has_files_of_its_own(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as waits:
+        kept = tmp_path / "kept"
+        kept.mkdir()
+        (kept / f"cat-{waits.pid}.jsonl.gz").symlink_to(victim)
+        for number in (2, 3):
+            (result,) = why(
+                tmp_path, "--target-pid", str(waits.pid), "--for", "600ms", "--into", "kept"
+            )
+            assert result["window"]["samples"] > 2
+            assert (kept / f"cat-{waits.pid}~{number}.jsonl.gz").is_file()
+        waits.communicate()
+    assert victim.read_text() == "precious"
+
+
 def test_no_part_of_a_study_can_be_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,9 +24,10 @@ from benchwright.core.processes import is_alive, read_process, stop_signals
 from benchwright.core.resource_use import ResourceUse
 from benchwright.feature import observers as observer_kinds
 from benchwright.run.watching import refuse_missing, unwatched_use
+from benchwright.study.logs import file_name
 from benchwright.trial.programs import find_sampler
 from benchwright.watch.named_servers import server_pids
-from benchwright.watch.observer import ObserverError, ObserverKind, ObserverSet, Watch
+from benchwright.watch.observer import ObserverError, ObserverKind, ObserverSet, UniqueStems, Watch
 from benchwright.watch.process_use import ProcessUse, look_at_tree, process_uses, roots_among
 from benchwright.watch.sampler import SamplerObserver, SeriesReducer
 
@@ -74,7 +75,10 @@ def watch_servers(asked: ServerWatch) -> tuple[WatchedServer, ...]:
     program = find_sampler()
     with contextlib.ExitStack() as stack:
         place = asked.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        watched = [_Server(root, tuple(r for r in roots if r != root), program) for root in roots]
+        files = UniqueStems(place)
+        watched = [
+            _Server(root, tuple(r for r in roots if r != root), program, files) for root in roots
+        ]
         for server in watched:
             stack.callback(server.close)
             server.begin(place)
@@ -92,12 +96,13 @@ def watch_servers(asked: ServerWatch) -> tuple[WatchedServer, ...]:
 class _Server:
     """One server under watch."""
 
-    def __init__(self, root: int, others: Sequence[int], program: Path) -> None:
+    def __init__(self, root: int, others: Sequence[int], program: Path, files: UniqueStems) -> None:
         process = read_process(root)
         self._identity = None if process is None else process.identity
         self._name = str(root) if process is None else process.name
         self._root = root
         self._others = tuple(others)
+        self._files = files
         self._sampler = SamplerObserver(program, copies=False)
         self._reducer = SeriesReducer(program)
         self._observers = ObserverSet([self._sampler])
@@ -112,7 +117,7 @@ class _Server:
         self._begin_ns, self._before = time.monotonic_ns(), look_at_tree(self._root)
 
     def _watch(self, place: Path, stem: str = "") -> Watch:
-        name = f"{self._name.replace('/', '_')}-{self._root}{stem}"
+        name = self._files.free(f"{file_name(f'{self._name}-{self._root}')}{stem}")
         return Watch(place, name, self._root, (os.getpid(),), self._others, root_counts=True)
 
     def record(self, kind: ObserverKind, place: Path, seconds: float) -> None:

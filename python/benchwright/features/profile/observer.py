@@ -463,12 +463,14 @@ class Characterizer:
         place = watch.directory / f"{watch.stem}.io.json"
         trace = counted.trace
         if trace is not None:
-            file = str(Path(trace.file).relative_to(study))
-            trace = msgspec.structs.replace(trace, file=file)
+            trace_file = str(Path(trace.file).relative_to(study))
+            trace = msgspec.structs.replace(trace, file=trace_file)
         name = str(place.relative_to(study))
         counted = msgspec.structs.replace(counted, trace=trace, file=name)
         try:
-            place.write_bytes(msgspec.json.format(msgspec.json.encode(counted)))
+            # A link in a directory of somebody else is not followed.
+            with place.open("xb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(counted)))
         except OSError as why:
             raise ObserverError(CODE, f"the counts cannot be stored: {why}") from None
         return counted
