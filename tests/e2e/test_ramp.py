@@ -97,6 +97,16 @@ def end_leftovers(place: Path) -> None:
                 leftovers.end_leftovers(session.info.options["token"])
 
 
+def without_use(value: Any) -> Any:
+    """Return a result without how busy the machine was, which differs from run to run."""
+    if isinstance(value, list):
+        return [without_use(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: one for name, one in value.items() if name not in ("resources", "network")}
+    return {name: without_use(one) for name, one in kept.items()}
+
+
 @pytest.mark.parametrize("trials", [1, 5])
 def test_a_killed_ramp_resumes_to_the_same_answer(tmp_path: Path, trials: int) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -108,7 +118,7 @@ def test_a_killed_ramp_resumes_to_the_same_answer(tmp_path: Path, trials: int) -
         os.kill(process.pid, signal.SIGKILL)
         process.wait(PATIENCE_S)
         found = result_of(run(cut, *bw_words("resume", "--json", "--quiet")))
-    assert found == expected
+    assert without_use(found) == without_use(expected)
 
 
 def test_an_interrupted_ramp_tells_what_it_knows_and_resumes(tmp_path: Path) -> None:

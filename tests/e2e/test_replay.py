@@ -8,11 +8,13 @@ witness. Elsewhere that part is skipped, and says why.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +199,20 @@ def file_system(device: str, directory: Path) -> Iterator[Path]:
         yield place
     finally:
         subprocess.run(["umount", str(place)], check=True)
+        _until_free(device)
+
+
+def _until_free(device: str) -> None:
+    """Wait until nothing holds a device: a program that has a mount namespace of its own, such as a
+    recording beside this test, keeps a copy of the mount until it ends."""
+    until = time.monotonic() + 120
+    while True:
+        try:
+            return os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+        except OSError as why:
+            if why.errno != errno.EBUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 @pytest.mark.root

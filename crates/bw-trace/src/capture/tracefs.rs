@@ -211,8 +211,9 @@ fn mount_privately() -> Result<PathBuf, EngineError> {
     // SAFETY: it changes the mounts of this thread only, and nothing else relies on them: it is the capture's first
     // act.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(refuse("have mounts of its own"))?;
-    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    mount_change("/", private).map_err(refuse("keep its mounts private"))?;
+    // What the machine unmounts is unmounted here too, or its device would stay in use until the capture ends.
+    let downstream = MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM;
+    mount_change("/", downstream).map_err(refuse("keep its mounts private"))?;
     mount("none", point, "tracefs", MountFlags::empty(), None).map_err(refuse("mount tracefs"))?;
     Ok(point.to_owned())
 }

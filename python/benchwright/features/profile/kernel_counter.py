@@ -217,7 +217,7 @@ def _print_line(what: dict[str, object]) -> None:
 TRACEFS = Path("/sys/kernel/tracing")
 _DEBUGFS = Path("/sys/kernel/debug/tracing")
 _CLONE_NEWNS = 0x00020000
-_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_MS_REC, _MS_SLAVE = 0x4000, 0x80000
 MAP_KEYS = 16384
 """The most keys of a map; bpftrace drops others, which is reported."""
 
@@ -271,7 +271,8 @@ def tracefs() -> Path:
             if (place / "events").is_dir():
                 return place
     libc = ctypes.CDLL(None, use_errno=True)
-    private = ctypes.c_ulong(_MS_REC | _MS_PRIVATE)
+    # What the machine unmounts is unmounted here too, or its device would stay in use until the end.
+    private = ctypes.c_ulong(_MS_REC | _MS_SLAVE)
     plain, point = ctypes.c_ulong(0), os.fsencode(TRACEFS)
     _succeeded("make a mount namespace", libc.unshare(_CLONE_NEWNS))
     _succeeded("make mounts private", libc.mount(b"none", b"/", None, private, None))
