@@ -159,7 +159,7 @@ def result_of(intended: int, answered: int, **counts: int) -> EngineResult:
     kind = {
         "operations": answered,
         "bytes": 0,
-        "errors": {},
+        "errors": {"EIO": counts["errors"]} if counts.get("errors") else {},
         "issue_error_ns": times,
         "response_ns": times,
         "service_ns": times,

@@ -52,7 +52,9 @@ class StatedCapacity(msgspec.Struct, frozen=True):
 _RATE = re.compile(
     r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kKMGT]?)(i?)(bits?|bytes?|[bB])(?:/s|ps)\s*"
 )
-_REQUESTS = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kKMG]?)\s*(?:/s|IOPS|iops|IO/s)\s*")
+_REQUESTS = re.compile(
+    r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:([kKMG])\s*)?(?:/s|IOPS|iops|IO/s)\s*"
+)
 _POWERS = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -65,7 +67,7 @@ def stated_rate(text: str) -> tuple[float, Literal["B/s", "1/s"]]:
     if match is None:
         return bytes_per_s(text), "B/s"
     number, prefix = match.groups()
-    rate = float(number) * 1000.0 ** _POWERS[prefix.replace("K", "k")]
+    rate = float(number) * 1000.0 ** _POWERS[(prefix or "").replace("K", "k")]
     if not rate:
         raise ValueError(f"{text!r} is a limit of no requests")
     return rate, "1/s"
