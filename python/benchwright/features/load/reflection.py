@@ -1,12 +1,10 @@
 """The compiled files of a gRPC server's services, by its own reflection.
 
 Purpose: `--grpc` without `--proto`. Decision: one connection of HTTP/2 before the load, on which each
-request is a stream of its own, one after the other. Only messages are read: how a stream ended is in
-compressed fields, and one without a message says enough. Files that others import are asked for by
-their names, since not all servers send them at once. Rejected: a library of HTTP/2 or of gRPC for
-this alone.
-Sources: RFC 9113 (frames), RFC 7541 (literal fields), grpc/reflection/v1/reflection.proto,
-google/protobuf/descriptor.proto.
+request is a stream of its own, one after the other. Only messages are read: a stream without one says
+enough. Files that others import are asked for by their names, since not all servers send them at
+once. Rejected: a library of gRPC, which needs a compiled module for each service.
+Sources: grpc/reflection/v1/reflection.proto, google/protobuf/descriptor.proto.
 """
 
 from __future__ import annotations
@@ -15,8 +13,12 @@ import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, DataReceived, Event, StreamEnded, StreamReset
+from h2.exceptions import H2Error
 
 from benchwright.core.errors import BenchError
 from benchwright.features.load.request import HttpTarget
@@ -26,12 +28,6 @@ _PATIENCE_S = 10.0
 """For an answer, whatever else arrives meanwhile."""
 _SERVICES = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 _HINT = "name the .proto file that has the service: --proto FILE"
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
-_END, _ACK, _END_HEADERS, _PADDED = 1, 1, 4, 8
-_INITIAL_WINDOW = 4
-"""The setting of how much a stream may send."""
-_LARGEST_WINDOW, _USUAL_WINDOW = 2**31 - 1, 2**16 - 1
 _MOST_BYTES = 64 * 2**20
 """Maximum length of an answer."""
 # Fields of ServerReflectionRequest and ServerReflectionResponse.
@@ -50,13 +46,13 @@ def descriptors_of(
     Raises BenchError `no-reflection` if the server does not say.
     """
     try:
-        with opened(target, _PATIENCE_S, "h2") as plain, plain.makefile("rb") as read:
-            connection = _Connection(plain, read, target, metadata)
+        with opened(target, _PATIENCE_S, "h2") as plain:
+            connection = _Connection(plain, target, metadata)
             for name in _SERVICES:
                 first = connection.files(name, _FILE_CONTAINING_SYMBOL, service)
                 if first is not None:
                     return _with_imports(connection, name, first)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, H2Error) as error:
         raise _unknown(target, str(error) or type(error).__name__) from None
     raise _unknown(target, "it has no reflection")
 
@@ -87,24 +83,13 @@ def _imports(file: bytes) -> list[str]:
     return [value.decode() for number, value in _fields(file) if number == _DEPENDENCY]
 
 
-class _Frame(NamedTuple):
-    kind: int
-    flags: int
-    stream: int
-    payload: bytes
-
-
 class _Connection:
     """A connection of HTTP/2 that calls a reflection service, one call after the other."""
 
     def __init__(
-        self,
-        plain: socket.socket,
-        read: BinaryIO,
-        target: HttpTarget,
-        metadata: Sequence[tuple[str, str]],
+        self, plain: socket.socket, target: HttpTarget, metadata: Sequence[tuple[str, str]]
     ) -> None:
-        self._socket, self._read = plain, read
+        self._socket = plain
         parts = urlsplit(target.url)
         self._fields = [
             (":method", "POST"),
@@ -113,9 +98,8 @@ class _Connection:
         ]
         self._others = [("te", "trailers"), ("content-type", "application/grpc")]
         self._others += [(name.lower(), value) for name, value in (*target.headers, *metadata)]
-        self._stream = 1
-        self._send(_SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW, _LARGEST_WINDOW), _PREFACE)
-        self._send(_WINDOW_UPDATE, 0, 0, struct.pack(">I", _LARGEST_WINDOW - _USUAL_WINDOW))
+        self._session = H2Connection(H2Configuration(client_side=True))
+        self._session.initiate_connection()
 
     def files(self, service: str, asked: int, name: str) -> list[bytes] | None:
         """Return the files of the one that a request asks for; None: there is no such service.
@@ -131,24 +115,22 @@ class _Connection:
 
     def _call(self, path: str, message: bytes) -> bytes | None:
         """Return the first message of an answer; None: it has none."""
-        stream, self._stream = self._stream, self._stream + 2
-        fields = (*self._fields, (":path", path), *self._others)
-        block = b"".join(map(_literal, fields))
-        self._send(_HEADERS, _END_HEADERS, stream, block)
-        self._send(_DATA, _END, stream, struct.pack(">BI", 0, len(message)) + message)
+        stream = self._session.get_next_available_stream_id()
+        self._session.send_headers(stream, [*self._fields, (":path", path), *self._others])
+        request = struct.pack(">BI", 0, len(message)) + message
+        self._session.send_data(stream, request, end_stream=True)
         body = bytearray()
-        for frame in self._frames(time.monotonic() + _PATIENCE_S):
-            if frame.stream != stream:
+        for event in self._events(time.monotonic() + _PATIENCE_S):
+            if isinstance(event, ConnectionTerminated):
+                raise ValueError("it ended the connection (GOAWAY)")
+            if getattr(event, "stream_id", None) != stream:
                 continue
-            if frame.kind == _DATA:
-                begin = 1 if frame.flags & _PADDED else 0
-                padded = int.from_bytes(frame.payload[:begin], "big")
-                body += frame.payload[begin : len(frame.payload) - padded]
+            if isinstance(event, DataReceived):
+                body += event.data
+                self._session.acknowledge_received_data(event.flow_controlled_length, stream)
             if len(body) > _MOST_BYTES:
                 raise ValueError("its answer is too long")
-            if frame.kind == _RST_STREAM or (
-                frame.kind in (_DATA, _HEADERS) and frame.flags & _END
-            ):
+            if isinstance(event, StreamEnded | StreamReset):
                 break
         if len(body) < 5:
             return None
@@ -157,43 +139,18 @@ class _Connection:
             raise ValueError("its answer is compressed, or cut")
         return bytes(body[5 : 5 + length])
 
-    def _frames(self, until_s: float) -> Iterator[_Frame]:
+    def _events(self, until_s: float) -> Iterator[Event]:
         """Yield what arrives, after what it asks for was answered, until this time of the monotonic
         clock. Raises ValueError at its end, TimeoutError after the time."""
         while True:
+            self._socket.sendall(self._session.data_to_send())
             # A server that only pings would keep the socket's own time limit from ever passing.
             if time.monotonic() > until_s:
                 raise TimeoutError("timed out")
-            head = self._read.read(9)
-            if len(head) < 9:
+            data = self._socket.recv(2**16)
+            if not data:
                 raise ValueError("it closed the connection, as a server without HTTP/2 does")
-            length = int.from_bytes(head[:3], "big")
-            kind, flags, stream = struct.unpack(">BBI", head[3:])
-            payload = self._read.read(length)
-            if kind == _SETTINGS and not flags & _ACK:
-                self._send(_SETTINGS, _ACK, 0, b"")
-            if kind == _PING and not flags & _ACK:
-                self._send(_PING, _ACK, 0, payload)
-            if kind == _GOAWAY:
-                raise ValueError("it ended the connection (GOAWAY)")
-            yield _Frame(kind, flags, stream & _LARGEST_WINDOW, payload)
-
-    def _send(
-        self, kind: int, flags: int, stream: int, payload: bytes, before: bytes = b""
-    ) -> None:
-        head = len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream)
-        self._socket.sendall(before + head + payload)
-
-
-def _literal(field: tuple[str, str]) -> bytes:
-    """Return a field without indexing and without Huffman's code."""
-    parts = (part.encode() for part in field)
-    return b"\0" + b"".join(_prefixed(len(part)) + part for part in parts)
-
-
-def _prefixed(length: int) -> bytes:
-    """Return a length as an integer with a prefix of seven bits."""
-    return bytes([length]) if length < 127 else b"\x7f" + _varint(length - 127)
+            yield from self._session.receive_data(data)
 
 
 def _varint(number: int) -> bytes:
