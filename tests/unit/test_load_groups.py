@@ -214,3 +214,13 @@ def test_of_many_kinds_the_table_has_their_sum() -> None:
     report = LoadReport(target="T", open_loop=True)
     assert len(groups_table(found, report).rows) == 1
     assert len(groups_table(found, msgspec.structs.replace(report, verbose=True)).rows) == 6
+
+
+def test_of_many_groups_the_table_has_the_slowest() -> None:
+    found = result(*(group({number * MS: 10}, filament=str(number)) for number in range(1, 31)))
+    report = LoadReport(target="T", open_loop=True)
+    table = groups_table(found, report)
+    names = [line.split()[1] for line in list(table_text(table, None))[1:21]]
+    assert names == [str(number) for number in range(30, 10, -1)]
+    assert "10 faster groups are only in the document" in table.note
+    assert len(groups_table(found, msgspec.structs.replace(report, verbose=True)).rows) == 30

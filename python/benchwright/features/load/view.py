@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -274,24 +274,33 @@ def _count(count: Callable[[Any], int]) -> _Cells:
     )
 
 
-_MOST_LABELS = 20
-"""Rows of the table of labels."""
+_MOST_ROWS = 20
+"""Rows of the tables of labels and of groups."""
+_KindT = TypeVar("_KindT", bound=KindResult)
+
+
+def _slowest(
+    rows: list[tuple[str, _KindT]], what: str
+) -> tuple[list[tuple[str, _KindT]], list[str]]:
+    """Return the rows that a table shows, of many the slowest, and a note on the others."""
+    if len(rows) <= _MOST_ROWS:
+        return rows, []
+    order = sorted(rows, key=lambda row: -(row[1].response_ns.mean or math.inf))
+    rest = len(rows) - _MOST_ROWS
+    return order[:_MOST_ROWS], [f"{rest} faster {what} are only in the document (--json)"]
 
 
 def labels_table(result: EngineResult, key: str = "load") -> TableBlock:
     """Return the response times of each label, and its errors; of many labels those of the slowest."""
-    labels = list(result.labels.items())
-    if len(labels) > _MOST_LABELS:
-        labels.sort(key=lambda label: -(label[1].response_ns.mean or math.inf))
-    rest = len(labels[_MOST_LABELS:])
-    more = [f"{rest} faster labels are only in the document (--json)"] if rest else []
-    shown = keyed(f"{key}.label", labels[:_MOST_LABELS])
-    return _operations_table(f"{key}.labels", "Labels", shown, result, notes=more)
+    shown, more = _slowest(list(result.labels.items()), "labels")
+    rows = keyed(f"{key}.label", shown)
+    return _operations_table(f"{key}.labels", "Labels", rows, result, notes=more)
 
 
 def groups_table(result: EngineResult, report: LoadReport, key: str = "load") -> TableBlock:
     """Return the rate and response times of the operations of each filament and of each target;
-    with those of each kind or label where they are few, or the report is verbose."""
+    with those of each kind or label where they are few, or the report is verbose. Of many groups those
+    of the slowest."""
     named = groups_by_name(result)
     several = [group for group in result.groups if group.operation]
     of_place = Counter((group.filament, group.target) for group in several)
@@ -302,6 +311,7 @@ def groups_table(result: EngineResult, report: LoadReport, key: str = "load") ->
         or report.verbose
         or of_place[group.filament, group.target] < MANY_KINDS
     ]
+    shown, more = (shown, []) if report.verbose else _slowest(shown, "groups")
     rate = scale_of([result.rates_of(group)[0] for _, group in shown], "/s", 5)
     return _operations_table(
         f"{key}.groups",
@@ -312,6 +322,7 @@ def groups_table(result: EngineResult, report: LoadReport, key: str = "load") ->
             Column("Rate", numeric=True),
             lambda key, row: number_of(f"{key}.rate", result.rates_of(row.of[1])[0], rate),
         ),
+        notes=more,
     )
 
 

@@ -147,6 +147,7 @@ class SearchKind:
             f"contains no test, only {loads}",
             "`bw stats` of this study alone, without options for tests, prints its report as a table or --json, "
             f"`bw {kind} --study {study.path} --plot FILE` draws it; "
+            "`bw compare` compares two peak searches, or two surfaces; "
             "`bw resume` continues an unfinished search",
         )
 

@@ -284,8 +284,8 @@ def best_text(best: BestSamples, factors: Sequence[Factor]) -> str:
     """Return which samples may be the best: `disks=4, nfsd=32 with 87 %; at 95 % one of 3 samples:
     disks 4; nfsd 16, 32`."""
     first, level = best.chances[0], percent_text(best.confidence, 10)
-    if len(best.chances) == 1:
-        return f"{sample_text(first.sample)}, at {level}"
+    if best.established is not None:
+        return f"{sample_text(best.established)}, at {level}"
     lead = ""
     if first.exact:
         lead = f"{sample_text(first.sample)} with a probability of {chance_text(first)}; "
@@ -536,11 +536,13 @@ class CrossingEntry(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float | None
 
 
-class ReachedEntry(msgspec.Struct, frozen=True, kw_only=True):
+class ReachedRateEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Which samples have a peak of a rate or more."""
 
     rate: float
     samples: tuple[ChanceEntry, ...]
+    left_out: int
+    """Number of samples, not searched and probably low, that `samples` does not have."""
     crossings: tuple[CrossingEntry, ...]
     """Where the surface (first) reaches the rate (second)."""
 
@@ -558,7 +560,7 @@ class AnswersEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The answers of a surface."""
 
     best: BestEntry | None
-    reached: tuple[ReachedEntry, ...]
+    reached: tuple[ReachedRateEntry, ...]
     """Of `--at-rate`."""
     crossed: tuple[CrossedEntry, ...]
     """Of `--cross`."""
@@ -661,9 +663,10 @@ def _answers_entry(answers: SurfaceAnswers) -> AnswersEntry:
         if best is None
         else entry(BestEntry, best, samples=tuple(map(_chance_entry, best.chances))),
         reached=tuple(
-            ReachedEntry(
+            ReachedRateEntry(
                 rate=one.rate,
                 samples=tuple(map(_chance_entry, one.chances)),
+                left_out=one.left_out,
                 crossings=tuple(map(crossing_entry, one.crossings)),
             )
             for one in answers.reached
