@@ -32,6 +32,11 @@ end)
     read -r group <"$running"
     rm -f "$running"
     kill -s TERM -- "-$group" 2>/dev/null || :
+    # They end when they get a CPU, which takes a while on a busy machine.
+    for _ in $(seq 50); do
+        kill -s 0 -- "-$group" 2>/dev/null || break
+        sleep 0.1
+    done
     [ -s "$record" ] || exit 0
     # shellcheck disable=SC2086 # a list of options
     sadf -d "$record" -- ${SAR_OPTIONS:--u -w -b -q} 2>/dev/null | awk -F ';' '

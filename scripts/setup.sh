@@ -65,7 +65,7 @@ debian_packages() {
         "$plugins/libfsalmem.so:nfs-ganesha-mem" rpcbind:rpcbind nfs-ls:libnfs-utils \
         hyperfine:hyperfine xmllint:libxml2-utils /usr/share/benchmark/compare.py:libbenchmark-tools \
         slurmctld:slurmctld slurmd:slurmd sbatch:slurm-client munged:munge \
-        man:man-db groff:groff-base mandoc:mandoc zsh:zsh fish:fish
+        sadf:sysstat man:man-db groff:groff-base mandoc:mandoc zsh:zsh fish:fish
 }
 
 make_venv() {

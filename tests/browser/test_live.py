@@ -276,7 +276,8 @@ def test_a_page_keeps_its_zoom(visit, runs: list[LiveRun], tmp_path: Path) -> No
     seen, page = open_live(visit, run)
     wait_for_all_rows(page, tmp_path / "study")
     series = page.locator("[data-series]").first
-    series.scroll_into_view_if_needed()
+    # The last rows may draw it anew meanwhile.
+    page.evaluate("() => document.querySelector('[data-series]').scrollIntoView()")
     chart = series.locator(".u-over")
     chart.wait_for(timeout=DEADLINE_S * 1000)
     box = chart.bounding_box()

@@ -189,7 +189,7 @@ def test_a_replay_has_the_lengths_and_shared_prefixes_of_its_trace(
     )
     trace = tmp_path / "mooncake.jsonl"
     trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    model = ("--llm", "chat", "--model", "tiny")
+    model = ("--llm", "chat", "--model", "tiny", "--ignore-eos")
     words = ("replay", str(trace), "--speed", "2x", "--target", llama, *model, "--json")
     streams = json.loads(bw(tmp_path, *words).stdout)["result"]["streams"]
     assert [row[0] for row in streams["timeline"]] == [0, 2_000_000_000, 4_000_000_000]

@@ -339,7 +339,7 @@ def test_a_table_goes_on_with_the_searches_that_are_missing(
     assert len(kept.read_bytes().splitlines()) == 2
     # Fewer searches are a part of the same file, and nothing is played.
     peak_table.main([*same.split(), "3", "--outcomes", str(kept)])
-    assert "| A-mm4 | 3 |" in capsys.readouterr().out
+    assert "| A-mm4 | 3 of 3 |" in capsys.readouterr().out
 
 
 def test_a_finding_about_a_queue_counts_as_wrong() -> None:

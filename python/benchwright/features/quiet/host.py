@@ -14,7 +14,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -61,21 +60,14 @@ def run_program(argv: tuple[str, ...]) -> ProgramResult:
     """Run a program to its end, without our terminal. Raises SettingRefused.
 
     Its output goes to a file. A daemon that it starts may keep the output open: with a pipe,
-    we would wait for the daemon, and the daemon would get SIGPIPE after our end.
+    we would wait for the daemon, and the daemon would get SIGPIPE after our end. The file is in
+    memory: what a program says of a full disk must not be lost there.
     """
-    with _output() as output:
+    with open(os.memfd_create("output"), "w+b") as output:
         status = _run(argv, output)
         output.seek(0)
         told = output.read(_MOST_OUTPUT_BYTES).decode(errors="replace").strip()
     return ProgramResult(status, told)
-
-
-def _output() -> IO[bytes]:
-    """Return an unnamed temporary file; /dev/null if none can be made."""
-    try:
-        return tempfile.TemporaryFile()
-    except OSError:
-        return Path(os.devnull).open("r+b")
 
 
 def _run(argv: tuple[str, ...], output: IO[bytes]) -> int:
