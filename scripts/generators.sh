@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the load generators that Debian does not package, for the tests of their adapters:
-# k6 and vegeta by Go, oha by cargo. They are built once, into a cache outside of the checkout;
+# k6, vegeta and ghz by Go, oha by cargo. They are built once, into a cache outside of the checkout;
 # where a toolchain is missing, or with no network, the tests of that generator are skipped.
 #
 # Usage: generators.sh            prints the directory to put on PATH
@@ -22,6 +22,7 @@ by_go() {
 
 by_go vegeta github.com/tsenart/vegeta/v12@v12.13.0
 by_go k6 go.k6.io/k6@v1.8.1
+by_go ghz github.com/bojand/ghz/cmd/ghz@v0.93.0
 if [ ! -x "$root/bin/oha" ]; then
     say "building oha"
     cargo install oha --version 1.16.0 --locked --root "$root" >"$root/oha.log" 2>&1 ||

@@ -186,6 +186,90 @@ def test_hosts_load_one_nginx(tmp_path: Path, hosts: Hosts) -> None:
     assert [one["host"] for one in json.loads(stored.read_text())["hosts"]] == ["a", "b"]
 
 
+FILES = """[files]
+files = 60
+size = {1k = 50, 16k = 40, 100k = 10}
+directories = 3
+levels = 2
+seed = 5
+
+[[filament]]
+type = "files"
+rate = "600/s"
+piece = "8k"
+write_size = "3k"
+[filament.operations]
+lookup = 30
+read = 30
+append = 40
+"""
+
+
+@contextlib.contextmanager
+def ganesha(directory: Path, hosts: Hosts) -> Iterator[tuple[str, Path]]:
+    """Run NFS-Ganesha on a host of its own; yield its address and the directory that it exports."""
+    scripts = Path(__file__).parents[2] / "examples/workbench/nfs-ganesha"
+    for program in ("ganesha.nfsd", "rpcbind", "rpcinfo"):
+        if shutil.which(program, path="/usr/bin:/usr/sbin:/sbin") is None:
+            pytest.skip(f"{program} is not installed")
+    state, exported = directory / "state", directory / "exported"
+    state.mkdir()
+    with ExitStack() as stack:
+        space, address = ssh_server.namespace(stack, 7)
+        # Packets pass from host to host.
+        for name in (space, *hosts.spaces.values()):
+            Path(f"/proc/sys/net/ipv4/conf/{name}a/forwarding").write_text("1")
+        subprocess.run([scripts / "prepare.sh", state, exported, "4"], check=True)
+        inside = ("ip", "netns", "exec", space)
+        log = stack.enter_context((directory / "ganesha.log").open("w"))
+        server = subprocess.Popen([*inside, scripts / "run.sh", state], stdout=log, stderr=log)
+        try:
+            ready = f"rpcinfo -T tcp {address} 100005 3".split()
+            assert until(lambda: subprocess.run(ready, capture_output=True).returncode == 0)
+            yield address, exported
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def test_hosts_load_one_nfs_server(tmp_path: Path, hosts: Hosts) -> None:
+    (tmp_path / "files.toml").write_text(FILES)
+    with ganesha(tmp_path, hosts) as (address, exported):
+        target = ("--target", f"nfs://{address}/export")
+        words = ("files.toml", *target, "--duration", "3s", "--connections", "3", "--json")
+        done = hosts.load(tmp_path, *words, hosts="a,b,c")
+        folders = sorted(one.name for one in exported.iterdir())
+        own = ("manifest.json", "lock.json")
+        there = [one for one in exported.rglob("*") if one.is_file() and one.name not in own]
+        sizes = [one.stat().st_size for one in there]
+        spec = tmp_path / "spec.toml"
+        spec.write_text(
+            f'[load]\nhosts = ["a", "b"]\nssh_config = "{hosts.config}"\n'
+            f'target = "{target[1]}"\nworkload = "files.toml"\n'
+            '[peak]\ncriteria = "mean response < 10s"\nstart = "50"\nrun_length = "1s"\n'
+            'max_trials = 2\npolicy = "binsearch"\n'
+        )
+        peak = bw(tmp_path, "peak", "spec.toml", "--json", "--quiet")
+    document = document_of(done)
+    result = document["result"]
+    files = result["file_set"]
+    assert folders == [f"benchwright-files-{number}-of-3" for number in (1, 2, 3)]
+    # The server's own disk says the same as the hosts together, who have drawn further than the end.
+    drawn = {chain["chain"]: chain["drawn"] for chain in files["mix"]}
+    ahead = 3072 * (drawn["append"] - result["kinds"]["append"]["operations"])
+    assert (len(there), sum(sizes)) == (files["files_at_end"], files["bytes_at_end"] - ahead)
+    assert files["directories"] == 3 * 4
+    assert files["bytes"] == result["target"]["size_bytes"] == files["made"]["bytes"]
+    chains = result["sequences"]
+    assert 0 < sum(chain["started"] for chain in chains.values()) <= sum(drawn.values())
+    assert result["counts"]["errors"] == 0
+    assert sum(one["counts"]["intended"] for one in result["hosts"]) == result["counts"]["intended"]
+    codes = {finding["code"] for finding in document["findings"]}
+    assert not codes & {"mix-differs", "objects-missing"}, document["findings"]
+    assert peak.returncode in (0, 3), peak.stderr
+    assert [one["failure"] for one in json.loads(peak.stdout)["trials"] if one["failure"]] == []
+
+
 # -- the silent interval -------------------------------------------------------------------
 
 

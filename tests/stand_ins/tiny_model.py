@@ -117,8 +117,11 @@ def _array(key: str, kind: int, items: Iterable[bytes], count: int) -> bytes:
     return _string(key) + struct.pack("<IIQ", ARRAY, kind, count) + b"".join(items)
 
 
-def serve(model: Path, slots: int, port: int) -> None:
-    """Serve a model over HTTP on the loopback until killed; print the address. Port 0 is a free one."""
+def serve(model: Path, slots: int, port: int, *, prompt_cache: bool = True) -> None:
+    """Serve a model over HTTP on the loopback until killed; print the address. Port 0 is a free one.
+
+    `prompt_cache`: whether prompts of earlier requests stay in memory, apart from those in a slot.
+    """
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -127,6 +130,8 @@ def serve(model: Path, slots: int, port: int) -> None:
     params.n_parallel, params.n_ctx = slots, slots * CONTEXT_TOKENS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.warmup, params.endpoint_metrics = False, True
+    if not prompt_cache:
+        params.cache_ram_mib = 0
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     while True:
@@ -141,10 +146,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "0")))
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--layers", type=int, default=1)
+    parser.add_argument("--no-prompt-cache", action="store_true")
     asked = parser.parse_args()
     if not asked.model.exists():
         write_model(asked.model, width=asked.width, layers=asked.layers)
-    serve(asked.model, asked.slots, asked.port)
+    serve(asked.model, asked.slots, asked.port, prompt_cache=not asked.no_prompt_cache)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def test_hosts_are_names_of_ssh() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["/tmp/x", "dir:/tmp", "nfs://h/x", "http://127.0.0.9/", "tcp://localhost:7"]
+    "target", ["/tmp/x", "dir:/tmp", "nfs://127.0.0.9/x", "http://127.0.0.9/", "tcp://localhost:7"]
 )
 def test_a_target_that_is_another_one_on_each_host_is_refused(target: str) -> None:
     request = msgspec.structs.replace(request_of(), target=parse_target(target))
@@ -396,7 +396,6 @@ def test_our_engine_in_remote_is_refused_with_the_key_that_does_it() -> None:
     [
         'type = "follow"\nleader = "a"\nevery = 2\ndelay = "1ms"',
         'type = "python"\nclass = "mine:Mine"',
-        'type = "files"\nrate = "10"\noperations = {read = 1}',
     ],
 )
 def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
@@ -404,8 +403,7 @@ def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
 ) -> None:
     (tmp_path / "mine.py").write_text("class Mine:\n    def batches(self): return []\n")
     first = '[[filament]]\nname = "a"\ntype = "open"\nrate = "10"\n'
-    files = '[files]\nfiles = 10\nsize = "4k"\n' if "operations" in filament else ""
-    text = f"{first}[[filament]]\n{filament}\n{files}"
+    text = f"{first}[[filament]]\n{filament}\n"
     (tmp_path / "w.toml").write_text(text)
     done = bw(*(tmp_path, "load", "w.toml", "--hosts", "a,b", "--target", "tcp://10.0.0.9:7"))
     assert done.returncode == 2
@@ -427,12 +425,12 @@ def test_a_file_set_of_a_spec_is_refused_at_its_place(tmp_path: Path, key: str) 
     with pytest.raises(InputError) as caught:
         read_spec(text, "spec.toml")
     (one,) = caught.value.diagnostics
-    assert "state of a file set" in one.message
+    assert "a file set each on an NFS server only" in one.message
     line = text.splitlines()[one.line - 1]
     assert line.startswith("workload" if named else "[[filament]]")
 
 
-@pytest.mark.parametrize("target", ["dir:.", "nfs://10.0.0.9/export", "./file"])
+@pytest.mark.parametrize("target", ["dir:.", "./file"])
 def test_targets_that_hosts_do_not_share_are_refused(tmp_path: Path, target: str) -> None:
     files = '[files]\nfiles = 10\nsize = "4k"\n'
     filament = '[[filament]]\ntype = "files"\nrate = "10"\noperations = {read = 1}\n'
@@ -441,6 +439,39 @@ def test_targets_that_hosts_do_not_share_are_refused(tmp_path: Path, target: str
     done = bw(tmp_path, "load", *words, "--hosts", "a,b", "--target", target)
     assert done.returncode == 2
     assert "target is not one server that all hosts reach" in done.stderr
+
+
+def test_an_nfs_server_on_the_loopback_is_another_one_on_each_host(tmp_path: Path) -> None:
+    files = '[files]\nfiles = 10\nsize = "4k"\n'
+    filament = '[[filament]]\ntype = "files"\nrate = "10"\noperations = {read = 1}\n'
+    (tmp_path / "w.toml").write_text(files + filament)
+    for server in ("localhost", "127.0.0.2", "[::1]:2049"):
+        words = ("load", "w.toml", "--hosts", "a,b", "--target", f"nfs://{server}/export")
+        done = bw(tmp_path, *words)
+        assert done.returncode == 2
+        assert "a loopback address is another machine on each host" in done.stderr
+
+
+def test_each_host_has_its_part_of_a_file_set() -> None:
+    files = w.FileSet(
+        directories=w.ConstantValue(20),
+        max_depth=2,
+        files=w.ConstantValue(100),
+        symlinks=w.ConstantValue(1),
+        file_size=w.ConstantValue(4096),
+    )
+    workload = w.Workload(filaments=(), seed=1, file_set=files)
+    target = parse_target("nfs://10.0.0.9/export")
+    request = msgspec.structs.replace(request_of(), workload=workload, target=target)
+    assert hosts_mistakes(request, {}) == []
+    part = part_of(request, 1, 3)
+    own = part.workload.file_set
+    assert own is not None
+    assert own.files == w.ConstantValue(33)
+    assert own.symlinks == w.ConstantValue(1), "none would have no links at all"
+    assert own.empty_directories == w.ConstantValue(0)
+    assert (own.seed, own.directories, own.file_size) == (1, files.directories, files.file_size)
+    assert part.part == SchedulePart(1, 3)
 
 
 def test_the_files_of_a_load_are_found_and_moved() -> None:
@@ -486,11 +517,11 @@ def test_each_of_several_targets_is_divided_and_checked() -> None:
     connections = [getattr(one.target, "connections", 0) for one in target.targets]
     assert connections == [21, 21, 0]
     messages = [
-        one.message for one in hosts_mistakes(several("tcp://10.0.0.1:7", "/f", "nfs://h/x"), {})
+        one.message for one in hosts_mistakes(several("tcp://10.0.0.1:7", "/f", "dir:x"), {})
     ]
     assert messages == [
         "target /: a file target is not one server that all hosts reach",
-        "target n: a nfs target is not one server that all hosts reach",
+        "target d: a dir target is not one server that all hosts reach",
     ]
 
 

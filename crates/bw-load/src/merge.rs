@@ -6,7 +6,9 @@
 use crate::result::{LittleLaw, merged_target};
 use bw_model::{EngineError, Nanos};
 use bw_record::streams::StreamSummary;
-use bw_record::summary::{GroupSummary, HistogramSummary, IntervalSummary, KindSummary};
+use bw_record::summary::{
+    GroupSummary, HistogramSummary, IntervalSummary, KindSummary, SequenceSummary,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -70,7 +72,7 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
         "achieved_rate_per_s": rate("achieved_rate_per_s"),
         "little_law": LittleLaw::merged(&laws),
         "lateness_ns": HistogramSummary::merged(lateness.iter())?,
-        "kinds": summaries(results, "kinds")?,
+        "kinds": summaries(results, "kinds", KindSummary::merged)?,
         "intervals": intervals(request)?,
         "workers": members("workers"),
         "environment": environment(results),
@@ -86,12 +88,22 @@ fn merged(request: &MergeRequest) -> Result<Value, String> {
         all.insert("streams".to_owned(), json!(streams));
     }
     if all.contains_key("labels") {
-        let labels = summaries(results, "labels")?;
+        let labels = summaries(results, "labels", KindSummary::merged)?;
         all.insert("labels".to_owned(), json!(labels));
     }
     if all.contains_key("groups") {
         let groups = GroupSummary::merged(each(results, "groups")?)?;
         all.insert("groups".to_owned(), json!(groups));
+    }
+    if all.get("file_set").is_some_and(Value::is_object) {
+        let sequences = summaries(results, "sequences", SequenceSummary::merged)?;
+        all.insert("sequences".to_owned(), json!(sequences));
+        let mut files = results[0]["file_set"].clone();
+        for one in &results[1..] {
+            add_file_set(&mut files, &one["file_set"], "")?;
+        }
+        all["target"]["size_bytes"] = files["bytes"].clone();
+        all.insert("file_set".to_owned(), files);
     }
     all.remove("type");
     Ok(Value::Object(std::mem::take(all)))
@@ -127,16 +139,57 @@ fn worst_clock(results: &[Value]) -> &Value {
     worst.or(most).unwrap_or(&Value::Null)
 }
 
-/// Returns the figures of all results by the name of a kind or a label.
-fn summaries(results: &[Value], member: &str) -> Result<BTreeMap<String, KindSummary>, String> {
-    let parts: Vec<BTreeMap<String, KindSummary>> = each(results, member)?;
-    let mut by_name: BTreeMap<String, Vec<KindSummary>> = BTreeMap::new();
-    for (name, kind) in parts.into_iter().flatten() {
-        by_name.entry(name).or_default().push(kind);
+/// Returns the figures of all results by the name of a kind, a label or a chain.
+fn summaries<T: DeserializeOwned>(
+    results: &[Value],
+    member: &str,
+    merged: impl Fn(&[T]) -> Result<T, String>,
+) -> Result<BTreeMap<String, T>, String> {
+    let parts: Vec<BTreeMap<String, T>> = each(results, member)?;
+    let mut by_name: BTreeMap<String, Vec<T>> = BTreeMap::new();
+    for (name, one) in parts.into_iter().flatten() {
+        by_name.entry(name).or_default().push(one);
     }
-    let merged =
-        |(name, kinds): (String, Vec<KindSummary>)| Ok((name, KindSummary::merged(&kinds)?));
-    by_name.into_iter().map(merged).collect()
+    let of_name = |(name, parts): (String, Vec<T>)| Ok((name, merged(&parts)?));
+    by_name.into_iter().map(of_name).collect()
+}
+
+/// Adds what the engines' file sets have, and what was drawn from them. Each engine has a set of its own of the same tables
+/// and the same seed, so tables have the same rows. `table`: the name of the table that these values are in.
+fn add_file_set(all: &mut Value, more: &Value, table: &str) -> Result<(), String> {
+    match (all, more) {
+        (Value::Array(rows), Value::Array(others)) if rows.len() == others.len() => {
+            let mut rows = rows.iter_mut().zip(others);
+            rows.try_for_each(|(row, other)| add_file_set(row, other, table))
+        }
+        (Value::Array(_), _) => Err(format!("file_set.{table} has other rows")),
+        (Value::Object(members), others) => {
+            for (name, member) in members {
+                let other = &others[name];
+                match (member.as_u64(), other.as_u64()) {
+                    (Some(one), Some(other)) if name == "making_ns" => {
+                        *member = one.max(other).into();
+                    }
+                    (Some(one), Some(other)) if is_added(table, name) => {
+                        *member = (one + other).into();
+                    }
+                    _ if member.is_array() => add_file_set(member, other, name)?,
+                    _ => add_file_set(member, other, table)?,
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a number of a table of file sets is a count: others say which row it is.
+fn is_added(table: &str, name: &str) -> bool {
+    match table {
+        "mix" | "sizes" | "transfer_sizes" => name == "drawn",
+        "file_sizes" => name != "bytes",
+        _ => true,
+    }
 }
 
 fn intervals(request: &MergeRequest) -> Result<Vec<IntervalSummary>, String> {

@@ -411,7 +411,9 @@ impl LoadRequest {
         let (place, what) = filaments.find_map(|(place, filament)| match filament {
             _ if part.of == 1 => None,
             FilamentSpec::Follow(_) => Some((place, "a filament that follows another one waits for operations that another engine issues")),
-            FilamentSpec::Files(_) => Some((place, "several engines cannot share the state of a file set")),
+            FilamentSpec::Files(_) if !matches!(self.target, TargetSpec::Nfs(_)) => {
+                Some((place, "several engines have a file set each on an NFS server only"))
+            }
             FilamentSpec::Process(_) => Some((place, "its process is on one machine only")),
             _ => None,
         })?;

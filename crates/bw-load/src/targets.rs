@@ -231,6 +231,7 @@ impl NfsFactory {
         let options = MakeOptions {
             replace: spec.replace,
             changes: request::set_use(&request.workload).changes,
+            part: request.part,
         };
         let made = make::make(set, options, &|| plan.store(&files), report)?;
         Ok(Self {

@@ -23,10 +23,12 @@ mod files;
 const READS: MakeOptions = MakeOptions {
     replace: false,
     changes: false,
+    part: None,
 };
 const CHANGES: MakeOptions = MakeOptions {
     replace: false,
     changes: true,
+    part: None,
 };
 
 /// A set with all types of objects, of which a fifth does not exist at the start.
@@ -392,6 +394,7 @@ fn assert_refused(what: &str, plant: impl Fn(&Path, &Path)) {
         let options = MakeOptions {
             replace,
             changes: true,
+            part: None,
         };
         let error = refused(&set, options, &top);
         assert_eq!(

@@ -43,6 +43,7 @@ fn made(spec: &NfsSpec, set: &Arc<FileSet>) -> (NfsPlan, NfsFiles) {
     let options = MakeOptions {
         replace: false,
         changes: true,
+        part: None,
     };
     make::make(set, options, &|| plan.store(&files), &mut |_| ()).unwrap();
     (plan, files)
@@ -114,6 +115,7 @@ fn a_made_set_is_what_libnfs_and_the_server_s_own_folder_contain() {
             let options = MakeOptions {
                 replace: false,
                 changes: true,
+                part: None,
             };
             let again = make::make(&set, options, &|| plan.store(&handles), &mut |_| ())
                 .unwrap()

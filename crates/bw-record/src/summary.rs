@@ -256,6 +256,24 @@ pub struct SequenceSummary {
     pub response_ns: HistogramSummary,
 }
 
+impl SequenceSummary {
+    /// Returns the figures of several engines that issue parts of one schedule.
+    ///
+    /// # Errors
+    /// Buckets that are none.
+    pub fn merged(parts: &[Self]) -> Result<Self, String> {
+        let sum = |of: fn(&Self) -> u64| parts.iter().map(of).sum();
+        Ok(Self {
+            started: sum(|part| part.started),
+            completed: sum(|part| part.completed),
+            errors: sum(|part| part.errors),
+            unfinished: sum(|part| part.unfinished),
+            operations: sum(|part| part.operations),
+            response_ns: HistogramSummary::merged(parts.iter().map(|part| &part.response_ns))?,
+        })
+    }
+}
+
 impl From<&SequenceRecord> for SequenceSummary {
     fn from(of: &SequenceRecord) -> Self {
         Self {

@@ -84,6 +84,7 @@ pub fn open(
     let options = MakeOptions {
         replace: spec.replace,
         changes: purpose.changes,
+        part: None,
     };
     let made = make(
         &set,

@@ -1,7 +1,7 @@
 //! Makes a file set on a [`Store`], or completes and repairs the one that is there.
 //!
-//! The set lives in a folder of its own, `benchwright-files`, below the directory that the user named; nothing outside
-//! of it is touched. The folder has a manifest from the beginning. A folder without a manifest of ours, or with anything
+//! The set lives in a folder of its own, `benchwright-files` (of one of several engines `benchwright-files-1-of-3`),
+//! below the directory that the user named; nothing outside of it is touched. The folder has a manifest from the beginning. A folder without a manifest of ours, or with anything
 //! in it that no file set contains (another name, a link with another text, a file with a second name, a mount), is
 //! refused before anything is changed. A set of other tables is replaced only on request.
 //!
@@ -24,10 +24,11 @@ mod walk;
 pub use contents::contents;
 pub use manifest::MANIFEST;
 pub use tally::MakeReport;
-pub use trouble::FOLDER;
+pub use trouble::{FOLDER, folder};
 
 use crate::file_set::claim::{self, Claim, LOCK, Pace, Refusal};
 use crate::file_set::store::{EntryKind, Store};
+use crate::request::SchedulePart;
 use bw_model::EngineError;
 use bw_schedule::file_set::FileSet;
 use manifest::{Manifest, State, manifest, tables};
@@ -50,6 +51,8 @@ pub struct MakeOptions {
     pub replace: bool,
     /// Whether the run changes the set.
     pub changes: bool,
+    /// Which of several engines this is: each has a set, in a folder of its own.
+    pub part: Option<SchedulePart>,
 }
 
 /// The two passes over a set.
@@ -100,7 +103,7 @@ pub fn make<S: Store>(
     let begun = Instant::now();
     let stores: Result<Vec<S>, _> = (0..THREADS).map(|_| store()).collect();
     let mut stores = stores?;
-    let trouble = Trouble::at(&stores[0].name());
+    let trouble = Trouble::at(&stores[0].name(), folder(options.part));
     let (folder, claim, found) =
         open_folder(store()?, &mut stores[0], options, &trouble, |found| {
             options.replace || found.tables == tables(set)
@@ -185,12 +188,12 @@ fn open_folder<S: Store>(
     let at_top = |error: io::Error| trouble.at_top(&error);
     let in_folder = |error: io::Error| trouble.of("", &error);
     let top = store.top().map_err(at_top)?;
-    let folder = match store.entry(&top, FOLDER).map_err(at_top)? {
+    let folder = match store.entry(&top, &trouble.folder).map_err(at_top)? {
         Some(entry) if entry.kind != EntryKind::Directory => {
             return Err(trouble.foreign("it is no directory"));
         }
         Some(entry) => store.open(&top, &entry).map_err(in_folder)?,
-        None => match store.make_directory(&top, FOLDER) {
+        None => match store.make_directory(&top, &trouble.folder) {
             // Another run made it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(trouble.in_use(None));

@@ -52,21 +52,23 @@ class CountedTable(msgspec.Struct, frozen=True):
 
 
 def file_set_findings(
-    files: FileSetResult, subject: str, false_alarms: float = FALSE_ALARMS
+    files: FileSetResult, subject: str, false_alarms: float = FALSE_ALARMS, *, sets: int = 1
 ) -> Iterator[Finding]:
     """Yield the findings about what a run drew from the tables of its file set.
 
-    `false_alarms`: probability that a correct run has the finding `mix-differs`.
+    `false_alarms`: probability that a correct run has the finding `mix-differs`. `sets`: of so many
+    hosts with equal sets.
     """
-    yield from _mix(counted_tables(files), subject, false_alarms)
+    yield from _mix(counted_tables(files, sets), subject, false_alarms)
     draws = sum(chain.drawn for chain in files.mix)
     if files.unavailable > MISSING * draws:
         shown = states(operations=files.unavailable, chains=draws)
         yield make_finding("objects-missing", subject, shown)
 
 
-def counted_tables(files: FileSetResult) -> list[CountedTable]:
-    """Return the tables of a run that have draws."""
+def counted_tables(files: FileSetResult, sets: int = 1) -> list[CountedTable]:
+    """Return the tables of a run that have draws; of so many equal sets, whose sizes were drawn
+    once."""
     tables = []
     for filament in sorted({chain.filament for chain in files.mix}):
         rows = [chain for chain in files.mix if chain.filament == filament]
@@ -90,7 +92,8 @@ def counted_tables(files: FileSetResult) -> list[CountedTable]:
     sizes = files.file_sizes
     tables.append(
         _table(
-            "sizes of files", [(_up_to(row.bytes), row.expected_share, row.files) for row in sizes]
+            "sizes of files",
+            [(_up_to(row.bytes), row.expected_share, row.files // sets) for row in sizes],
         )
     )
     tables.append(

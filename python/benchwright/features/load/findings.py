@@ -80,10 +80,8 @@ def doubts_of_trial(
     if missed or (loop.open and _fell_behind(result)):
         codes.append("generator-behind")
     if result.file_set is not None:
-        codes += [
-            file_set_finding.code
-            for file_set_finding in file_set_findings(result.file_set, "", FALSE_ALARMS_OF_A_TRIAL)
-        ]
+        drawn = file_set_findings(result.file_set, "", FALSE_ALARMS_OF_A_TRIAL, sets=result.engines)
+        codes += [finding.code for finding in drawn]
     codes += [host_finding.code for host_finding in host_findings(result, loop, "")]
     codes += [finding.code for finding in _restarted(result, "")]
     if result.streams is not None:
@@ -156,7 +154,7 @@ def _load_findings(
     if result.target.tls is not None and not result.target.tls.verified:
         yield make_finding("certificate-not-verified", subject, states())
     if result.file_set is not None:
-        yield from file_set_findings(result.file_set, subject)
+        yield from file_set_findings(result.file_set, subject, sets=result.engines)
     yield from _restarted(result, subject)
     yield from _clock_findings(result, subject)
     yield from _few_samples(result, subject)

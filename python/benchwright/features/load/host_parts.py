@@ -6,15 +6,18 @@ Decision: apart from the connections (hosts.py), because every spec and command 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 import msgspec
 
 from benchwright.core.errors import Diagnostic
-from benchwright.features.load.parse import each_of, implied_server, kind_of, tls_of
+from benchwright.features.load.file_set import multiplied
+from benchwright.features.load.parse import each_of, implied_server, is_loopback, kind_of, tls_of
 from benchwright.features.load.request import (
     InputPositions,
     LoadRequest,
     LoadTarget,
+    NfsTarget,
     NullTarget,
     OneTarget,
     PostgresTarget,
@@ -25,20 +28,21 @@ from benchwright.features.load.request import (
     StreamTarget,
     filament_field,
 )
-from benchwright.features.load.workload import Files, Follow, Process, Trace
+from benchwright.features.load.workload import Files, FileSet, Follow, Process, Trace
 from benchwright.inputs.mistakes import Where, diagnostic
 
 _WHY_NOT: dict[type, str] = {
     Follow: "a filament that follows another one waits for operations of other hosts",
-    Files: "several hosts cannot share the state of a file set",
     Process: "its process is on this machine only",
 }
 """Filaments that several hosts cannot issue together, with the reason."""
 _NO_FILE = ("-", "/dev/stdin")
 
 
-def why_not_hosts(filament: object) -> str | None:
-    """Return why several hosts cannot issue a filament together; None if they can."""
+def why_not_hosts(filament: object, target: LoadTarget) -> str | None:
+    """Return why several hosts cannot issue a filament on a target together; None if they can."""
+    if isinstance(filament, Files) and not isinstance(target, NfsTarget):
+        return "several hosts have a file set each on an NFS server only"
     if isinstance(filament, Trace):
         paths = _paths_of(filament)
         if "" in paths:
@@ -56,7 +60,7 @@ def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnos
         for message, hint in target_mistakes(request.target)
     ]
     for place, filament in enumerate(request.workload.filaments):
-        if (why := why_not_hosts(filament)) is not None:
+        if (why := why_not_hosts(filament, request.target)) is not None:
             where = places.get(filament_field(place), Where("--hosts"))
             mistakes.append(
                 diagnostic(where, "bad-argument", why, "leave out hosts: one machine can issue it")
@@ -72,11 +76,11 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
             for named_target in target.targets
             for message, hint in target_mistakes(named_target.target)
         ]
-    if not isinstance(target, ServerTarget | NullTarget):
+    if not isinstance(target, ServerTarget | NfsTarget | NullTarget):
         message = f"a {kind_of(target)} target is not one server that all hosts reach"
         hint = (
-            "name http://HOST/PATH, ws://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
-            "udp://HOST:PORT"
+            "name http://HOST/PATH, ws://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, nfs://HOST/EXPORT, "
+            "tcp://HOST:PORT or udp://HOST:PORT"
         )
         return [(message, hint)]
     if isinstance(target, StreamTarget) and target.unix_socket is not None:
@@ -88,7 +92,7 @@ def target_mistakes(target: LoadTarget) -> list[tuple[str, str]]:
         if isinstance(target, PostgresTarget):
             hint = "write the password into ~/.pgpass of each host"
         return [(message, hint)]
-    if implied_server(target) is not None:
+    if implied_server(target) or (isinstance(target, NfsTarget) and is_loopback(target.host)):
         message = "a loopback address is another machine on each host"
         return [(message, "name the server by an address that all hosts reach")]
     return []
@@ -161,19 +165,36 @@ def part_of(request: LoadRequest, index: int, of: int) -> LoadRequest:
     """Return the request of one host: its part of the schedule, and of the connections."""
 
     def connected(target: OneTarget) -> OneTarget:
-        if not isinstance(target, ServerTarget):
+        if not isinstance(target, ServerTarget | NfsTarget):
             return target
         # As many as it has users of a closed loop with as many users as connections.
         own = len(range(index, target.connections, of))
         return msgspec.structs.replace(target, connections=max(own, request.workers))
 
+    workload = request.workload
+    if workload.file_set is not None:
+        files = _part_of_files(workload.file_set, of)
+        workload = msgspec.structs.replace(workload, file_set=files)
     return msgspec.structs.replace(
         request,
+        workload=workload,
         target=_each(request.target, connected),
         part=SchedulePart(index, of),
         controlled=True,
         interval_ns=_interval_ns(request),
         interval_histograms=True,
+    )
+
+
+def _part_of_files(files: FileSet, of: int) -> FileSet:
+    """Return the file set of each of so many hosts: the same tables with a part of the objects of
+    each directory, at least one."""
+    share = Fraction(1, of)
+    return msgspec.structs.replace(
+        files,
+        files=multiplied(files.files, share),
+        symlinks=multiplied(files.symlinks, share),
+        empty_directories=multiplied(files.empty_directories, share),
     )
 
 

@@ -22,7 +22,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,7 +61,13 @@ from benchwright.features.load.request import (
     LoadRequest,
     MergeRequest,
 )
-from benchwright.features.load.types import EngineResult, HostClock, HostResult, SamplesResult
+from benchwright.features.load.types import (
+    EngineResult,
+    FileSetProgress,
+    HostClock,
+    HostResult,
+    SamplesResult,
+)
 from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.trial.remote import RemoteBench, end_session
 
@@ -313,7 +319,11 @@ ShowTime = Callable[[int], None]
 """Shows how long the load has run [ns]."""
 
 
-def _unseen(_at_ns: int) -> None:
+ShowMaking = Callable[[FileSetProgress], None]
+"""Shows how far the making of the hosts' file sets is."""
+
+
+def _unseen(_so_far: object) -> None:
     """Show nothing."""
 
 
@@ -383,13 +393,16 @@ class LoadHosts:
         *,
         places: InputPositions = NO_POSITIONS,
         show: ShowTime = _unseen,
+        making: ShowMaking = _unseen,
+        armed: Callable[[], None] = lambda: None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> LoadAnswer:
         """Run a load and return one result of all hosts; `hosts` in it has each of them.
 
-        A host that is lost during the load ends it: the result is that of the others. `stopped`:
-        whether `stop` was called before. Raises BenchError or InputError, with the name of the
-        host, if an engine does not get ready, or no host has a result.
+        A host that is lost during the load ends it: the result is that of the others. `armed` is
+        called when all are ready, with file sets made. `stopped`: whether `stop` was called before.
+        Raises BenchError or InputError, with the name of the host, if an engine does not get ready,
+        or no host has a result.
         """
         number = len(self._hosts)
         parts = [part_of(request, index, number) for index in range(number)]
@@ -416,7 +429,9 @@ class LoadHosts:
                 with stop_signals(pass_on):
                     if stopped():
                         self.stop()
-                    return self._run(request, engines, places, show)
+                    engines.wait_until_armed(places, making)
+                    armed()
+                    return self._run(request, engines, show)
             finally:
                 self._engines = None
 
@@ -434,10 +449,7 @@ class LoadHosts:
         with ThreadPoolExecutor(len(self._hosts)) as pool:
             return list(pool.map(copied, self._hosts))
 
-    def _run(
-        self, request: LoadRequest, engines: _Engines, places: InputPositions, show: ShowTime
-    ) -> LoadAnswer:
-        engines.wait_until_armed(places)
+    def _run(self, request: LoadRequest, engines: _Engines, show: ShowTime) -> LoadAnswer:
         before = [_answered(host, host.clock_offset) for host in self._hosts]
         lines = [_answered(host, host.by_line) for host in self._hosts]
         lead_ns = _LEAD_NS + 10 * max(returned - sent for sent, *_, returned in lines)
@@ -600,12 +612,13 @@ class _Engines:
         for engine in self.each:
             engine.end_input()
 
-    def wait_until_armed(self, places: InputPositions) -> None:
+    def wait_until_armed(self, places: InputPositions, making: ShowMaking) -> None:
         """Wait until every engine waits for its start. Raises OperatingError."""
         waiting = list(self.each)
+        sets: dict[str, FileSetProgress] = {}
         end_s = time.monotonic() + ARMED_S
         while waiting:
-            read = read_lines(self.each, end_s - time.monotonic())
+            read = read_lines(self.each, max(end_s - time.monotonic(), 0.0))
             if not read:
                 late = [one.host.name for one in waiting]
                 message = f"{list_text(late)}: not ready to start after {ARMED_S:g} s"
@@ -616,6 +629,11 @@ class _Engines:
                 said = decode_line(line)
                 if isinstance(said, EngineFault):
                     raise _named(engine.host, error_of(said, places))
+                if isinstance(said, FileSetProgress):
+                    # A large set on the server takes as long as it takes.
+                    end_s = time.monotonic() + ARMED_S
+                    sets[engine.host.name] = said
+                    making(_together(sets.values()))
                 if isinstance(said, LoadReady):
                     waiting.remove(engine)
 
@@ -653,6 +671,18 @@ class _Engines:
                 waiting.remove(engine)
                 if engine.lost:
                     self.stop()
+
+
+def _together(sets: Collection[FileSetProgress]) -> FileSetProgress:
+    """Return how far the file sets of the hosts are together, in the later phase of any."""
+    phase = "make" if any(one.phase == "make" for one in sets) else "examine"
+    same = [one for one in sets if one.phase == phase]
+    return FileSetProgress(
+        phase=phase,
+        done=sum(one.done for one in same),
+        total=sum(one.total for one in same),
+        elapsed_ns=max(one.elapsed_ns for one in same),
+    )
 
 
 def _named(host: _Host, error: OperatingError) -> OperatingError:

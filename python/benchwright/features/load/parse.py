@@ -1194,9 +1194,12 @@ def implied_server(target: LoadTarget) -> NamedServer | None:
     if place is None:
         return None
     host, port = place
-    if host not in ("localhost", "::1") and not host.startswith("127."):
-        return None
-    return NamedServer("port", str(port), implied=True)
+    return NamedServer("port", str(port), implied=True) if is_loopback(host) else None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or an address is this machine's loopback."""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def address_of(target: LoadTarget) -> str | None:

@@ -386,7 +386,10 @@ def _run_on_hosts(
     where = Where("--hosts", text=",".join(settings.names))
     with contextlib.closing(LoadHosts(settings.each(), where)) as hosts:
         return hosts.run(
-            request, places=places, show=lambda at_ns: line.show_time(at_ns, len(settings.names))
+            request,
+            places=places,
+            show=lambda at_ns: line.show_time(at_ns, len(settings.names)),
+            making=line.show,
         )
 
 

@@ -708,6 +708,11 @@ class EngineResult(msgspec.Struct, frozen=True):
         return tuple(host for host in self.hosts if host.lost)
 
     @property
+    def engines(self) -> int:
+        """How many engines' figures these are."""
+        return max(1, len(self.hosts) - len(self.lost_hosts))
+
+    @property
     def all(self) -> KindResult:
         """All kinds of operation together."""
         return self.kinds["all"]

@@ -277,20 +277,22 @@ class EngineGenerator:
         return _with_queue(trial, queue)
 
     def _run_request(self, request: r.LoadRequest, load: LoadRun) -> LoadTrial:
-        if self._hosts is not None:
-            return self._run_on_hosts(self._hosts, request, load)
         with contextlib.ExitStack() as making:
             if load.without_limits and request.workload.file_set is not None:
                 making.enter_context(load.without_limits())
-                request = msgspec.structs.replace(request, wait_for_start=True)
+                request = msgspec.structs.replace(request, wait_for_start=self._hosts is None)
+            if self._hosts is not None:
+                return self._run_on_hosts(self._hosts, request, load, making.close)
             with conversation(request, self._prefix) as engine:
                 trial = self._run_here(engine, request, load, making.close)
         # An interrupt after the engine's answer counts, too.
         self._check(engine)
         return trial
 
-    def _run_on_hosts(self, hosts: LoadHosts, request: r.LoadRequest, load: LoadRun) -> LoadTrial:
-        """Return the trial of a load of several hosts.
+    def _run_on_hosts(
+        self, hosts: LoadHosts, request: r.LoadRequest, load: LoadRun, set_made: Callable[[], None]
+    ) -> LoadTrial:
+        """Return the trial of a load of several hosts. `set_made` is called before it starts.
 
         Raises BenchError if a host is lost before the load starts; HostError if a host of a gang is
         lost at any time.
@@ -298,7 +300,13 @@ class EngineGenerator:
         part = r.SchedulePart(of=hosts.number)
         request = msgspec.structs.replace(request, part=part)
         try:
-            answer = hosts.run(request, places=self._places, stopped=lambda: self._interrupted)
+            answer = hosts.run(
+                request,
+                places=self._places,
+                making=load.making,
+                armed=set_made,
+                stopped=lambda: self._interrupted,
+            )
         except BenchError as error:
             if self._interrupted:
                 raise Interrupted from None

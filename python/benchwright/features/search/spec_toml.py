@@ -323,16 +323,16 @@ def client_mistakes(spec: Spec) -> list[Diagnostic]:
         hint = "such as http://{server_address}:{port}/, at which the server listens"
         for message, _ in target_mistakes(target):
             found.append(wrong("load.target", message, hint))
-    if settings.workload is not None:
-        hint = "leave out clients: one machine can issue it"
-        reasons = _reasons_against_hosts(settings.workload)
-        found += [wrong("load.workload", why, hint) for why in reasons]
+        if settings.workload is not None:
+            hint = "leave out clients: one machine can issue it"
+            reasons = _reasons_against_hosts(settings.workload, target)
+            found += [wrong("load.workload", why, hint) for why in reasons]
     return found
 
 
-def _reasons_against_hosts(workload: WorkloadFile) -> list[str]:
+def _reasons_against_hosts(workload: WorkloadFile, target: r.LoadTarget) -> list[str]:
     """Return why several hosts cannot issue filaments of a workload together."""
-    found = map(why_not_hosts, workload.filaments)
+    found = (why_not_hosts(filament, target) for filament in workload.filaments)
     return [why for why in found if why is not None]
 
 
@@ -348,13 +348,19 @@ def _check_hosts(table: TomlTable, settings: EngineSettings) -> None:
         for message, hint in target_mistakes(target):
             table.refuse(table.at("target"), message, hint)
     if settings.workload is not None:
-        _check_filaments(table, "workload", settings.workload)
+        _check_filaments(table, "workload", settings.workload, settings.target, table.known)
 
 
-def _check_filaments(table: TomlTable, key: str, workload: WorkloadFile) -> None:
-    """Report, at a key, filaments that several hosts cannot issue together."""
-    for why in _reasons_against_hosts(workload):
-        table.refuse(table.at(key), why, "leave out hosts: one machine can issue it")
+def _check_filaments(
+    table: TomlTable, key: str, workload: WorkloadFile, target: Template, known: Mapping[str, str]
+) -> None:
+    """Report, at a key, filaments that several hosts cannot issue together on a target, with values
+    for its names in braces."""
+    # A text that is not a target has been reported already.
+    with contextlib.suppress(ValueError):
+        parsed = targets.parse_target(fill_placeholders(target, known))
+        for why in _reasons_against_hosts(workload, parsed):
+            table.refuse(table.at(key), why, "leave out hosts: one machine can issue it")
 
 
 # --------------------------------------------------------------------------------------
@@ -600,7 +606,7 @@ def _load(top: TomlTable) -> LoadPlan:
     if plan.generator == ENGINE and plan.settings is not None and workload.filaments:
         own = _searched(top, "filament", workload)
         if plan.settings.hosts:
-            _check_filaments(top, "filament", workload)
+            _check_filaments(top, "filament", workload, plan.settings.target, table.known)
         settings = msgspec.structs.replace(plan.settings, workload=own)
         plan = msgspec.structs.replace(plan, settings=settings)
     return _checked_files(table, plan)

@@ -3,6 +3,7 @@
 use super::tally::{Failure, Tally};
 use crate::file_set::claim;
 use crate::file_set::store::Space;
+use crate::request::SchedulePart;
 use bw_model::EngineError;
 use bw_schedule::file_set::FileSet;
 use std::io;
@@ -10,20 +11,31 @@ use std::io;
 /// The folder of a file set, below the directory that the user named.
 pub const FOLDER: &str = "benchwright-files";
 
+/// Returns the folder of the set of one of several engines, which have a set each; None: of the only one.
+#[must_use]
+pub fn folder(part: Option<SchedulePart>) -> String {
+    match part {
+        Some(SchedulePart { index, of }) if of > 1 => format!("{FOLDER}-{}-of-{of}", index + 1),
+        _ => FOLDER.to_owned(),
+    }
+}
+
 /// The errors of a place.
 pub(super) struct Trouble {
     top: String,
+    pub(super) folder: String,
 }
 
 impl Trouble {
-    pub(super) fn at(top: &str) -> Self {
+    pub(super) fn at(top: &str, folder: String) -> Self {
         let top = top.to_owned();
-        Self { top }
+        Self { top, folder }
     }
 
     fn path(&self, inner: &str) -> String {
         let slash = if inner.is_empty() { "" } else { "/" };
-        format!("{}/{FOLDER}{slash}{inner}", self.top.trim_end_matches('/'))
+        let (top, folder) = (self.top.trim_end_matches('/'), &self.folder);
+        format!("{top}/{folder}{slash}{inner}")
     }
 
     fn request(code: &'static str, message: String, remedy: impl Into<String>) -> EngineError {
