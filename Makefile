@@ -135,7 +135,7 @@ peak-real: setup ## searches of eight real servers, alone and beside a neighbour
 peak-nfs: setup ## the same with ten searches of NFS-Ganesha under each of Fstress's four workloads, into target/peak-nfs; goes on where it was stopped; six to ten hours, on a quiet machine
 	$(BIN)/python benches/peak_real.py --out target/peak-nfs --repetitions 10 --budget 10m --place alone --only nfs-specsfs97 --only nfs-web-server --only nfs-db_tp --only nfs-mail $(BUSY)
 
-peak-llm: setup ## the same with ten searches of llama.cpp with two models, under limits of the first token and the time per token, into target/peak-llm; goes on where it was stopped; 40 minutes, on a quiet machine
+peak-llm: setup ## the same with ten searches of llama.cpp with two models, under limits of the first token and the time per token, into target/peak-llm; goes on where it was stopped; an hour, on a quiet machine
 	$(BIN)/python benches/peak_real.py --out target/peak-llm --repetitions 10 --place alone --only llama-43mb --only llama-300kb $(BUSY)
 
 surface-nfs: setup ## maps of NFS-Ganesha's peak over disks and threads for SPECsfs97 and DB_TP, with long runs as the truth; goes on where it was stopped; six to twelve hours, on a quiet machine

@@ -5,8 +5,8 @@ Each row is one session of `bw run` over one level: so many replicates, so many 
 programs are those of this machine (python3, sort, gzip, xz), two that are built here from installed
 sources and linked again for each build (zlib's deflate, SQLite: objects in another order, behind a
 seeded gap), and redis-server, started again for each process and measured by redis-benchmark. The
-level `time` is one session of all programs together, whose visits are over --spread. What is not installed
-is left out, and named.
+level `time` is one session of all programs together, whose visits are over --spread. `boot` restarts a small
+machine in QEMU, whose sort and gzip are busybox's. What is not installed is left out, and named.
 
 Figures need a quiet machine; the load average at the begin and the end of a row stands in it. A row
 that has ended is a line of OUT/rows.jsonl and is not run again; one that was cut is resumed. The
@@ -26,12 +26,17 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "qemu"))
+
 from parts import busy_machine
 from parts.busy_machine import add_busy_option, refuse_busy
+
+import guest
 
 BW = Path(sys.executable).with_name("bw")
 NUMBERS = 100_000
@@ -120,7 +125,30 @@ PROGRAMS = (
     Program("sqlite", ("./sqlite",), ("cc", "as"), "./link.sh {seed} sqlite sql.o sqlite3.o"),
     Program("redis", (), ("redis-server", "redis-benchmark"), suite=REDIS),
 )
-LEVELS = ("env", "directory", "build", "process", "time")
+GUEST = """#!/bin/sh
+# What the machine does at each start.
+cd /work
+export PATH=/usr/local/bin:$PATH
+echo >>boots
+if [ -d study ]; then
+  /etc/rc.local
+else
+  bw run --replicate boot={replicates} --runs {trials} --warmup 1 --metric {metric} --seed 1 \\
+    --study study --quiet --name {name} -- {command} >first.log 2>&1 &
+fi
+until [ "$(wc -l <boots)" -ge {replicates} ] && [ ! -e state/checkpoint ]; do sleep 1; done
+while ps w | grep -q '[l]ocal/bin/bw'; do sleep 1; done
+sync
+poweroff
+"""
+IN_A_GUEST = {
+    "python": "python3.11 -S -c pass",
+    "sort": "sort -n numbers",
+    "gzip": "gzip -c numbers",
+}
+"""The commands there of the programs that it has."""
+BOOT_S = 600
+LEVELS = ("env", "directory", "build", "process", "boot", "time")
 
 
 class Row(NamedTuple):
@@ -144,10 +172,12 @@ def rows_of(programs: Sequence[Program], levels: Sequence[str]) -> Iterator[Row]
                 yield Row(commands, level)
             continue
         for one in programs:
-            fits = {"build": bool(one.link), "process": bool(one.suite)}.get(
-                level, bool(one.command)
-            )
-            if fits:
+            fits = {
+                "build": bool(one.link),
+                "process": bool(one.suite),
+                "boot": one.name in IN_A_GUEST,
+            }
+            if fits.get(level, bool(one.command)):
                 yield Row((one,), level)
 
 
@@ -231,13 +261,18 @@ def measure(
     study = out / "studies" / row.name
     begin, load = busy_machine.now(), os.getloadavg()[0]
     around = {**os.environ, "BW_CONFIG": "/dev/null"}
-    words = words_of(row, place, study, arguments)
-    if study.exists():
-        words = ["resume", str(study), "--json", "--quiet"]
-    ran = subprocess.run([BW, *words], cwd=place, env=around, stdout=subprocess.DEVNULL)
-    if ran.returncode:
-        print(f"{row.name}: exit status {ran.returncode}, no row of it", file=sys.stderr)
-        return []
+    if row.level == "boot":
+        if why := _in_a_guest(row, place, study, arguments):
+            print(f"{row.name}: {why}", file=sys.stderr)
+            return []
+    else:
+        words = words_of(row, place, study, arguments)
+        if study.exists():
+            words = ["resume", str(study), "--json", "--quiet"]
+        ran = subprocess.run([BW, *words], cwd=place, env=around, stdout=subprocess.DEVNULL)
+        if ran.returncode:
+            print(f"{row.name}: exit status {ran.returncode}, no row of it", file=sys.stderr)
+            return []
     done = subprocess.run(
         [BW, "stats", str(study), "--json"], capture_output=True, text=True, env=around
     )
@@ -252,6 +287,40 @@ def measure(
         state = {"load_begin": load, "load_end": busy.load_average, "steal": busy.steal_share}
         made.append({"row": row.name, "program": name, "level": row.level, **figure, **state})
     return made
+
+
+def _in_a_guest(row: Row, place: Path, study: Path, arguments: argparse.Namespace) -> str:
+    """Run a session over boots in a machine of its own, and bring its study here; return why there
+    is none."""
+    script = GUEST.format(
+        replicates=arguments.replicates,
+        trials=arguments.trials,
+        metric=arguments.metric,
+        name=row.programs[0].name,
+        command=IN_A_GUEST[row.programs[0].name],
+    )
+    try:
+        guest.image()
+        with tempfile.TemporaryDirectory() as directory:
+            work, disk = Path(directory) / "work", Path(directory) / "work.img"
+            work.mkdir()
+            guest.bw_files(guest.programs(), work)
+            shutil.copy2(guest.PROJECT / "packaging/rc.local", work / "rc.local")
+            for name in ("state", "log"):
+                (work / name).mkdir()
+            shutil.copy2(place / "numbers", work / "numbers")
+            (work / "session").write_text(script)
+            (work / "session").chmod(0o755)
+            guest.make_disk(work, disk, "256M")
+            restarts = arguments.replicates - 1
+            guest.boot([disk], timeout_s=BOOT_S, restarts=restarts, fixed_addresses=False)
+            shutil.rmtree(study, ignore_errors=True)
+            guest.copy_out(disk, "/study", study.parent)
+            if study.parent.joinpath("study").exists():
+                study.parent.joinpath("study").rename(study)
+    except (guest.Unavailable, RuntimeError) as why:
+        return str(why)
+    return ""
 
 
 def _figures(document: dict[str, Any], metric: str) -> Iterator[tuple[str, dict[str, Any]]]:

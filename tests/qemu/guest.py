@@ -26,13 +26,11 @@ from guest_image import NFS, NFS_CLIENT, PLAIN, SYSTEMD, Flavour, Unavailable, i
 __all__ = ["NFS", "NFS_CLIENT", "PLAIN", "SYSTEMD", "Flavour", "Unavailable", "image"]
 
 PROJECT = Path(__file__).parents[2]
-# The same addresses in each process: what was translated once is found again, which
-# makes the start of a Python program a third cheaper. On a busy host the kernel may
-# believe that the emulated timer is dead, and panic: it is not to look.
-KERNEL_WORDS = (
-    "console=ttyS0 quiet panic=1 mitigations=off norandmaps nokaslr random.trust_cpu=on"
-    " no_timer_check"
-)
+# On a busy host the kernel may believe that the emulated timer is dead, and panic: it is not to look.
+KERNEL_WORDS = "console=ttyS0 quiet panic=1 mitigations=off random.trust_cpu=on no_timer_check"
+FIXED_ADDRESSES = "norandmaps nokaslr"
+"""The same addresses in each process: what was translated once is found again, which makes the start
+of a Python program a third cheaper."""
 
 SERVE_NFS = """ifconfig lo 127.0.0.1 up
 mkdir -p /var/lib/nfs /work/export
@@ -77,6 +75,7 @@ def boot(
     restarts: int = 0,
     flavour: Flavour = PLAIN,
     log: Path | None = None,
+    fixed_addresses: bool = True,
 ) -> str:
     """Run the machine until it switches itself off; return what its consoles said.
 
@@ -87,22 +86,28 @@ def boot(
     console said, for a start that takes too long and for one restart too many.
     """
     consoles = ""
+    kernel = f"{KERNEL_WORDS} {FIXED_ADDRESSES if fixed_addresses else ''} {flavour.kernel}"
+    words = [
+        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "Nehalem,+rdrand", "-m", "512"),
+        *("-append", kernel),
+    ]
     for _start in range(restarts + 1):
-        console = _started(disks, timeout_s, flavour, log)
+        console = _started(words, disks, timeout_s, flavour, log)
         consoles += console
         if not any(word in console for word in RESTARTS):
             return consoles
     raise RuntimeError(f"the machine restarted more than {restarts} times: {consoles}")
 
 
-def _started(disks: Sequence[Path], timeout_s: int, flavour: Flavour, log: Path | None) -> str:
-    """Run the machine until it restarts or switches itself off."""
+def _started(
+    begin: Sequence[str], disks: Sequence[Path], timeout_s: int, flavour: Flavour, log: Path | None
+) -> str:
+    """Run the machine, whose command line begins so, until it restarts or switches itself off."""
     base = image(flavour)
     words: list[str | Path] = [
-        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "Nehalem,+rdrand", "-m", "512"),
+        *begin,
         *("-nodefaults", "-nographic", "-serial", "stdio", "-no-reboot"),
         *("-kernel", base / "vmlinuz", "-initrd", base / "initramfs.gz"),
-        *("-append", f"{KERNEL_WORDS} {flavour.kernel}"),
         *flavour.words,
         *_drive(base / "root.img", "snapshot=on,cache=unsafe"),
     ]
