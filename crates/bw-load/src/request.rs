@@ -17,7 +17,7 @@ use bw_model::{Kind, Nanos};
 use bw_record::streams::StreamLimit;
 use bw_schedule::access::AccessSpec;
 use bw_schedule::distribution::{Distribution, DistributionSpec};
-use bw_schedule::workload::{FilamentSpec, Placement, WorkloadSpec};
+use bw_schedule::workload::{FilamentSpec, Placement, SchedulePart, WorkloadSpec};
 use bw_trace::input::TraceInput;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -124,21 +124,6 @@ pub enum LowPriority {
     Nice,
     /// `SCHED_IDLE`: a busy CPU only when others leave it, and almost no share of it otherwise.
     Idle,
-}
-
-/// The part of a schedule that one of several engines issues. All of them have the same number of workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SchedulePart {
-    /// Below `of`.
-    pub index: u32,
-    /// Number of engines.
-    pub of: u32,
-}
-
-impl SchedulePart {
-    /// The whole schedule.
-    const WHOLE: Self = Self { index: 0, of: 1 };
 }
 
 /// The request. Every field has the protocol's name and meaning.

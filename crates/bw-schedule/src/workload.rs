@@ -37,6 +37,21 @@ pub struct Placement {
     pub workers: u32,
 }
 
+/// The part of a schedule that one of several engines issues. All of them have the same number of workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulePart {
+    /// Below `of`.
+    pub index: u32,
+    /// Number of engines.
+    pub of: u32,
+}
+
+impl SchedulePart {
+    /// The whole schedule.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+}
+
 impl Placement {
     /// The only worker.
     pub const ALONE: Self = Self {

@@ -28,9 +28,9 @@ pub use trouble::{FOLDER, folder};
 
 use crate::file_set::claim::{self, Claim, LOCK, Pace, Refusal};
 use crate::file_set::store::{EntryKind, Store};
-use crate::request::SchedulePart;
 use bw_model::EngineError;
 use bw_schedule::file_set::FileSet;
+use bw_schedule::workload::SchedulePart;
 use manifest::{Manifest, State, manifest, tables};
 use queue::Queue;
 use serde::Serialize;

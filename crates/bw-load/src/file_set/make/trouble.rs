@@ -3,9 +3,9 @@
 use super::tally::{Failure, Tally};
 use crate::file_set::claim;
 use crate::file_set::store::Space;
-use crate::request::SchedulePart;
 use bw_model::EngineError;
 use bw_schedule::file_set::FileSet;
+use bw_schedule::workload::SchedulePart;
 use std::io;
 
 /// The folder of a file set, below the directory that the user named.
