@@ -302,8 +302,8 @@ def test_a_redis_server_is_a_server_on_the_network() -> None:
     assert "ca" in options_of(parse_target("rediss://h"))
     assert target_mistakes(parse_target("redis://h")) == []
     assert [hint for _, hint in target_mistakes(r.FileTarget("/x"))] == [
-        "name http://HOST/PATH, ws://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, tcp://HOST:PORT or "
-        "udp://HOST:PORT"
+        "name http://HOST/PATH, ws://HOST/PATH, redis://HOST, postgres://USER@HOST/DB, nfs://HOST/EXPORT, "
+        "tcp://HOST:PORT or udp://HOST:PORT"
     ]
     with pytest.raises(ValueError, match="not an option of a tcp target"):
         with_options(parse_target("tcp://h:7"), {"commands": (("PING",),)})
