@@ -339,9 +339,10 @@ class Llama(NamedTuple):
             raise Refused("there is no xllamacpp")
         program, port = STAND_INS / "tiny_model.py", free_port()
         words = ("--port", str(port), "--width", str(self.width), "--layers", str(self.layers))
-        words = (*words, "--no-prompt-cache")
         model, slots = place / "model.gguf", str(self.slots)
-        with process(place, sys.executable, program, model, slots, *words) as one:
+        with process(
+            place, sys.executable, program, model, slots, *words, "--no-prompt-cache"
+        ) as one:
             wait_until(lambda: _is_healthy(port), one, place)
             target = ("--target", f"http://127.0.0.1:{port}", "--llm", "chat", "--model", "random")
             many = ("--connections", "256", "--depth", "256")

@@ -87,12 +87,8 @@ def boot(
     """
     consoles = ""
     kernel = f"{KERNEL_WORDS} {FIXED_ADDRESSES if fixed_addresses else ''} {flavour.kernel}"
-    words = [
-        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "Nehalem,+rdrand", "-m", "512"),
-        *("-append", kernel),
-    ]
     for _start in range(restarts + 1):
-        console = _started(words, disks, timeout_s, flavour, log)
+        console = _started(disks, kernel, timeout_s, flavour, log)
         consoles += console
         if not any(word in console for word in RESTARTS):
             return consoles
@@ -100,14 +96,15 @@ def boot(
 
 
 def _started(
-    begin: Sequence[str], disks: Sequence[Path], timeout_s: int, flavour: Flavour, log: Path | None
+    disks: Sequence[Path], kernel: str, timeout_s: int, flavour: Flavour, log: Path | None
 ) -> str:
-    """Run the machine, whose command line begins so, until it restarts or switches itself off."""
+    """Run the machine, with these words for its kernel, until it restarts or switches itself off."""
     base = image(flavour)
     words: list[str | Path] = [
-        *begin,
+        *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "Nehalem,+rdrand", "-m", "512"),
         *("-nodefaults", "-nographic", "-serial", "stdio", "-no-reboot"),
         *("-kernel", base / "vmlinuz", "-initrd", base / "initramfs.gz"),
+        *("-append", kernel),
         *flavour.words,
         *_drive(base / "root.img", "snapshot=on,cache=unsafe"),
     ]

@@ -396,6 +396,7 @@ def test_our_engine_in_remote_is_refused_with_the_key_that_does_it() -> None:
     [
         'type = "follow"\nleader = "a"\nevery = 2\ndelay = "1ms"',
         'type = "python"\nclass = "mine:Mine"',
+        'type = "files"\nrate = "10"\noperations = {read = 1}',
     ],
 )
 def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
@@ -403,7 +404,8 @@ def test_filaments_that_hosts_cannot_share_are_reported_at_their_place(
 ) -> None:
     (tmp_path / "mine.py").write_text("class Mine:\n    def batches(self): return []\n")
     first = '[[filament]]\nname = "a"\ntype = "open"\nrate = "10"\n'
-    text = f"{first}[[filament]]\n{filament}\n"
+    files = '[files]\nfiles = 10\nsize = "4k"\n' if "operations" in filament else ""
+    text = f"{first}[[filament]]\n{filament}\n{files}"
     (tmp_path / "w.toml").write_text(text)
     done = bw(*(tmp_path, "load", "w.toml", "--hosts", "a,b", "--target", "tcp://10.0.0.9:7"))
     assert done.returncode == 2

@@ -39,9 +39,10 @@ _WHY_NOT: dict[type, str] = {
 _NO_FILE = ("-", "/dev/stdin")
 
 
-def why_not_hosts(filament: object, target: LoadTarget) -> str | None:
-    """Return why several hosts cannot issue a filament on a target together; None if they can."""
-    if isinstance(filament, Files) and not isinstance(target, NfsTarget):
+def why_not_hosts(filament: object, target: LoadTarget | None) -> str | None:
+    """Return why several hosts cannot issue a filament on a target together; None if they can.
+    `target` is None if nobody knows it."""
+    if isinstance(filament, Files) and not isinstance(target, NfsTarget | None):
         return "several hosts have a file set each on an NFS server only"
     if isinstance(filament, Trace):
         paths = _paths_of(filament)

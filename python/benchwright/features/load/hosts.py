@@ -618,7 +618,7 @@ class _Engines:
         sets: dict[str, FileSetProgress] = {}
         end_s = time.monotonic() + ARMED_S
         while waiting:
-            read = read_lines(self.each, max(end_s - time.monotonic(), 0.0))
+            read = read_lines(self.each, end_s - time.monotonic())
             if not read:
                 late = [one.host.name for one in waiting]
                 message = f"{list_text(late)}: not ready to start after {ARMED_S:g} s"

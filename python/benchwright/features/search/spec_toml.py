@@ -317,20 +317,26 @@ def client_mistakes(spec: Spec) -> list[Diagnostic]:
     # Any address that is not of the loopback interface: what matters is what the user wrote.
     elsewhere = {slot.name: "1" for slot in settings.target.slots} | _PLACEHOLDER_VALUES
     elsewhere[SERVER_ADDRESS] = "192.0.2.1"
-    # A text that is not a target has been reported already.
-    with contextlib.suppress(ValueError):
-        target = targets.parse_target(fill_placeholders(settings.target, elsewhere))
-        hint = "such as http://{server_address}:{port}/, at which the server listens"
-        for message, _ in target_mistakes(target):
-            found.append(wrong("load.target", message, hint))
-        if settings.workload is not None:
-            hint = "leave out clients: one machine can issue it"
-            reasons = _reasons_against_hosts(settings.workload, target)
-            found += [wrong("load.workload", why, hint) for why in reasons]
+    target = _target_with(settings.target, elsewhere)
+    hint = "such as http://{server_address}:{port}/, at which the server listens"
+    for message, _ in () if target is None else target_mistakes(target):
+        found.append(wrong("load.target", message, hint))
+    if settings.workload is not None:
+        hint = "leave out clients: one machine can issue it"
+        reasons = _reasons_against_hosts(settings.workload, target)
+        found += [wrong("load.workload", why, hint) for why in reasons]
     return found
 
 
-def _reasons_against_hosts(workload: WorkloadFile, target: r.LoadTarget) -> list[str]:
+def _target_with(text: Template, known: Mapping[str, str]) -> r.LoadTarget | None:
+    """Return a target with values for its names in braces; None for a text that is no target, which
+    has been reported already."""
+    with contextlib.suppress(ValueError):
+        return targets.parse_target(fill_placeholders(text, known))
+    return None
+
+
+def _reasons_against_hosts(workload: WorkloadFile, target: r.LoadTarget | None) -> list[str]:
     """Return why several hosts cannot issue filaments of a workload together."""
     found = (why_not_hosts(filament, target) for filament in workload.filaments)
     return [why for why in found if why is not None]
@@ -342,25 +348,19 @@ def _check_hosts(table: TomlTable, settings: EngineSettings) -> None:
         if settings.ssh_config:
             table.refuse(table.at("ssh_config"), "ssh_config is for hosts", "add hosts")
         return
-    # A text that is not a target has been reported already.
-    with contextlib.suppress(ValueError):
-        target = targets.parse_target(fill_placeholders(settings.target, table.known))
-        for message, hint in target_mistakes(target):
-            table.refuse(table.at("target"), message, hint)
+    target = _target_with(settings.target, table.known)
+    for message, hint in () if target is None else target_mistakes(target):
+        table.refuse(table.at("target"), message, hint)
     if settings.workload is not None:
-        _check_filaments(table, "workload", settings.workload, settings.target, table.known)
+        _check_filaments(table, "workload", settings.workload, target)
 
 
 def _check_filaments(
-    table: TomlTable, key: str, workload: WorkloadFile, target: Template, known: Mapping[str, str]
+    table: TomlTable, key: str, workload: WorkloadFile, target: r.LoadTarget | None
 ) -> None:
-    """Report, at a key, filaments that several hosts cannot issue together on a target, with values
-    for its names in braces."""
-    # A text that is not a target has been reported already.
-    with contextlib.suppress(ValueError):
-        parsed = targets.parse_target(fill_placeholders(target, known))
-        for why in _reasons_against_hosts(workload, parsed):
-            table.refuse(table.at(key), why, "leave out hosts: one machine can issue it")
+    """Report, at a key, filaments that several hosts cannot issue together on a target."""
+    for why in _reasons_against_hosts(workload, target):
+        table.refuse(table.at(key), why, "leave out hosts: one machine can issue it")
 
 
 # --------------------------------------------------------------------------------------
@@ -606,7 +606,8 @@ def _load(top: TomlTable) -> LoadPlan:
     if plan.generator == ENGINE and plan.settings is not None and workload.filaments:
         own = _searched(top, "filament", workload)
         if plan.settings.hosts:
-            _check_filaments(top, "filament", workload, plan.settings.target, table.known)
+            target = _target_with(plan.settings.target, table.known)
+            _check_filaments(top, "filament", workload, target)
         settings = msgspec.structs.replace(plan.settings, workload=own)
         plan = msgspec.structs.replace(plan, settings=settings)
     return _checked_files(table, plan)
