@@ -1,9 +1,10 @@
 //! Makes a file set on a [`Store`], or completes and repairs the one that is there.
 //!
 //! The set lives in a folder of its own, `benchwright-files` (of one of several engines `benchwright-files-1-of-3`),
-//! below the directory that the user named; nothing outside of it is touched. The folder has a manifest from the beginning. A folder without a manifest of ours, or with anything
-//! in it that no file set contains (another name, a link with another text, a file with a second name, a mount), is
-//! refused before anything is changed. A set of other tables is replaced only on request.
+//! below the directory that the user named; nothing outside of it is touched. The folder has a manifest from the
+//! beginning. A folder without a manifest of ours, or with anything in it that no file set contains (another name, a
+//! link with another text, a file with a second name, a mount), is refused before anything is changed. A set of other
+//! tables is replaced only on request.
 //!
 //! Two passes over the tree, each by eight threads: the first one only reads, and counts what is missing, extra or of
 //! another size; it is the only one where the set is as it must be. The second one changes what differs. So an

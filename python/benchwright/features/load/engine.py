@@ -205,11 +205,13 @@ _STOPPED_S = 30.0
 _PATIENCE_S = 10
 """How long an engine may take to end after its answer [s]."""
 
+ShowMaking = Callable[[FileSetProgress], None]
+"""Shows how far the making of a file set is."""
 ShowProgress = Callable[[LoadProgress | FileSetProgress], None]
 
 
-def _ignored(_progress: object) -> None:
-    """Ignore the progress, or a warning."""
+def unseen(_progress: object) -> None:
+    """Show nothing: of progress, or a warning."""
 
 
 class Conversation:
@@ -291,7 +293,7 @@ class Conversation:
             error.exit_status = INTERRUPTED
         return error
 
-    def lines(self, warn: Callable[[str], None] = _ignored) -> Iterator[bytes]:
+    def lines(self, warn: Callable[[str], None] = unseen) -> Iterator[bytes]:
         """Yield the engine's output, line by line. Raises BenchError for an engine that ends, or
         stays stopped; `warn` gets a line before."""
         stopped_s = 0.0
@@ -320,9 +322,9 @@ class Conversation:
         self,
         kind: type[ResultT],
         *,
-        progress: ShowProgress = _ignored,
+        progress: ShowProgress = unseen,
         ready: Callable[[], None] | None = None,
-        warn: Callable[[str], None] = _ignored,
+        warn: Callable[[str], None] = unseen,
     ) -> EngineAnswer[ResultT] | EngineFault:
         """Return the engine's answer, with a result of this type, or the error that it reports.
 
@@ -448,9 +450,9 @@ def _secret(variable: str) -> str:
 def run_load(
     request: LoadRequest,
     *,
-    progress: ShowProgress = _ignored,
+    progress: ShowProgress = unseen,
     places: InputPositions = NO_POSITIONS,
-    warn: Callable[[str], None] = _ignored,
+    warn: Callable[[str], None] = unseen,
 ) -> LoadAnswer:
     """Run a request to its end and return the engine's answer.
 

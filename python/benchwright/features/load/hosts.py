@@ -46,11 +46,13 @@ from benchwright.features.load.engine import (
     EngineFault,
     LoadAnswer,
     LoadReady,
+    ShowMaking,
     ask_engine,
     decode_line,
     encoded,
     error_of,
     read_lines,
+    unseen,
 )
 from benchwright.features.load.host_parts import files_of, part_of, with_files
 from benchwright.features.load.request import (
@@ -319,14 +321,6 @@ ShowTime = Callable[[int], None]
 """Shows how long the load has run [ns]."""
 
 
-ShowMaking = Callable[[FileSetProgress], None]
-"""Shows how far the making of the hosts' file sets is."""
-
-
-def _unseen(_so_far: object) -> None:
-    """Show nothing."""
-
-
 class LoadHosts:
     """The hosts of a load, connected; loads run on them one after the other."""
 
@@ -392,8 +386,8 @@ class LoadHosts:
         request: LoadRequest,
         *,
         places: InputPositions = NO_POSITIONS,
-        show: ShowTime = _unseen,
-        making: ShowMaking = _unseen,
+        show: ShowTime = unseen,
+        making: ShowMaking = unseen,
         armed: Callable[[], None] = lambda: None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> LoadAnswer:

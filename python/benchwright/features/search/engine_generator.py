@@ -22,9 +22,11 @@ from benchwright.features.load.engine import (
     Conversation,
     EngineFault,
     LoadAnswer,
+    ShowMaking,
     conversation,
     error_of,
     load_metrics,
+    unseen,
 )
 from benchwright.features.load.engine_values import (
     OperationCounts,
@@ -192,14 +194,6 @@ _OF_STREAMS = (
     Criterion("good_share", 0.0, unit="", better="higher", statistic="share"),
 )
 """The same of a trial whose answers are read as events."""
-
-
-ShowMaking = Callable[[FileSetProgress], None]
-"""Shows how far the making of a file set is."""
-
-
-def unseen(_progress: FileSetProgress) -> None:
-    """Show nothing."""
 
 
 class LoadRun(msgspec.Struct, frozen=True):

@@ -29,15 +29,10 @@ from benchwright.features.generators.run import (
     generator_request,
     run_generator,
 )
+from benchwright.features.load.engine import ShowMaking, unseen
 from benchwright.features.load.plan import LoadEnding, LoadTrial, Probe
 from benchwright.features.quiet.private_network import PrivateNetwork
-from benchwright.features.search.engine_generator import (
-    EngineGenerator,
-    LoadRun,
-    ShowMaking,
-    failed_trial,
-    unseen,
-)
+from benchwright.features.search.engine_generator import EngineGenerator, LoadRun, failed_trial
 from benchwright.features.search.server.host import (
     SHARED,
     CpuAssignment,
