@@ -148,6 +148,7 @@ IN_A_GUEST = {
 }
 """The commands there of the programs that it has."""
 BOOT_S = 600
+"""The longest that a boot lasts, with the trials in it."""
 LEVELS = ("env", "directory", "build", "process", "boot", "time")
 
 
@@ -304,14 +305,8 @@ def _in_a_guest(row: Row, place: Path, study: Path, arguments: argparse.Namespac
         with tempfile.TemporaryDirectory() as directory:
             work, disk = Path(directory) / "work", Path(directory) / "work.img"
             work.mkdir()
-            guest.bw_files(guest.programs(), work)
-            shutil.copy2(guest.PROJECT / "packaging/rc.local", work / "rc.local")
-            for name in ("state", "log"):
-                (work / name).mkdir()
             shutil.copy2(place / "numbers", work / "numbers")
-            (work / "session").write_text(script)
-            (work / "session").chmod(0o755)
-            guest.make_disk(work, disk, "256M")
+            guest.work_disk(work, disk, {"session": script}, "256M")
             restarts = arguments.replicates - 1
             guest.boot([disk], timeout_s=BOOT_S, restarts=restarts, fixed_addresses=False)
             shutil.rmtree(study, ignore_errors=True)

@@ -8,7 +8,6 @@ compares two commands over boots, and its bw is killed in the middle of one.
 from __future__ import annotations
 
 import csv
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,15 +46,8 @@ def disk_of(place: Path, files: Mapping[str, str]) -> Path:
     """Make the disk that the guest mounts at /work, with these files."""
     work = place / "work"
     work.mkdir()
-    guest.bw_files(guest.programs(), work)
-    shutil.copy2(guest.PROJECT / "packaging/rc.local", work / "rc.local")
-    for name in ("state", "log"):
-        (work / name).mkdir()
-    for name, text in files.items():
-        (work / name).write_text(text)
-        (work / name).chmod(0o755)
     disk = place / "work.img"
-    guest.make_disk(work, disk, "64M")
+    guest.work_disk(work, disk, files, "64M")
     return disk
 
 

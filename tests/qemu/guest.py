@@ -18,7 +18,7 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from guest_image import NFS, NFS_CLIENT, PLAIN, SYSTEMD, Flavour, Unavailable, image, run, skipped
@@ -146,6 +146,19 @@ def bw_files(natives: Sequence[Path], target: Path) -> None:
         made = scripts / script.name
         made.write_text(text.replace("#!python", "#!/usr/bin/python3.11", 1))
         made.chmod(0o755)
+
+
+def work_disk(work: Path, disk: Path, files: Mapping[str, str], size: str) -> None:
+    """Make the disk that is mounted at /work: bw, what goes on with it after a restart, these
+    programs, and what else is in the directory `work`."""
+    bw_files(programs(), work)
+    shutil.copy2(PROJECT / "packaging/rc.local", work / "rc.local")
+    for name in ("state", "log"):
+        (work / name).mkdir()
+    for name, text in files.items():
+        (work / name).write_text(text)
+        (work / name).chmod(0o755)
+    make_disk(work, disk, size)
 
 
 def _drive(path: Path, how: str) -> list[str]:
