@@ -355,6 +355,8 @@ def work(lock, end):
     while time.monotonic() < end:
         with lock:
             time.sleep(0.03)
+        # Long enough that another one gets it: it would be taken again at once.
+        time.sleep(0.005)
 fork = multiprocessing.get_context("fork")
 lock, end = fork.Lock(), time.monotonic() + float(sys.argv[1])
 processes = [fork.Process(target=work, args=(lock, end)) for _ in range(4)]
@@ -423,7 +425,8 @@ def pipe(directory: Path) -> Iterator[Command]:
     """A program that reads what a slow program of somebody else writes into a pipe."""
     fifo = directory / "fifo"
     os.mkfifo(fifo)
-    slow = f"while :; do for n in $(seq 20); do sleep 0.1; echo $n; done >{fifo}; done"
+    # A writer that opens it again at once may do so before the reader has seen its end.
+    slow = f"while :; do for n in $(seq 20); do sleep 0.1; echo $n; done >{fifo}; sleep 1; done"
     with running("/bin/sh", "-c", slow):
         yield ["cat", str(fifo)]
 
