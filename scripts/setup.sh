@@ -55,7 +55,7 @@ debian_packages() {
         nginx:nginx-light apache2:apache2-bin fio:fio blkreplay:blkreplay \
         pg_ctlcluster:postgresql pgbench:postgresql redis-server:redis-server \
         memcached:memcached dnsmasq:dnsmasq-base \
-        perf:linux-perf bpftrace:bpftrace bonnie++:bonnie++ stress-ng:stress-ng \
+        perf:linux-perf bpftrace:bpftrace strace:strace bonnie++:bonnie++ stress-ng:stress-ng \
         sshd:openssh-server ssh:openssh-client qemu-system-x86_64:qemu-system-x86 \
         busybox:busybox-static cpio:cpio debugfs:e2fsprogs \
         ab:apache2-utils wrk:wrk bindfs:bindfs curl:curl openssl:openssl ip:iproute2 \

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -524,6 +524,45 @@ def test_samples_are_every_operation(tmp_path: Path) -> None:
     assert intended == [place * 1_000_000 for place in range(1000)]
     assert (rows["completed"] >= rows["issued"]).all()
     assert (rows["issued"] >= rows["intended"]).all()
+
+
+def test_actions_agree_with_the_result(tmp_path: Path) -> None:
+    options = ("--workers", "2", "--service", "50us", "--actions", "a.json", "--json")
+    found = document(bw(tmp_path, "load", *CONSTANT, *options, "--target", "null"))
+    events = json.loads((tmp_path / "a.json").read_text())["traceEvents"]
+    done = [event for event in events if event["ph"] == "X"]
+    told = found["result"]["actions"]
+    assert (told["rows"], told["lost"], told["failed"]) == (len(done), 0, None)
+
+    def total(name: str, of: Callable[[Any], float], worker: int | None = None) -> float:
+        own = (event for event in done if worker is None or event["tid"] == worker)
+        return sum(of(event) for event in own if event["name"] == name)
+
+    def count(event: Any) -> int:
+        number: int = event["args"]["count"]
+        return number
+
+    assert total("issue", count) == found["result"]["counts"]["issued"] == 1000
+    # Of both workers: those that a turn takes, and those that spinning sees.
+    assert total("take completions", count) == found["result"]["counts"]["completed"] == 1000
+    for number, worker in enumerate(found["result"]["workers"]):
+        for name in ("spin", "sleep"):
+            # Waits that follow each other are one, with the empty turns between them.
+            waited_ns = total(name, lambda event: event["dur"] * 1000, number)
+            key = "spun_ns" if name == "spin" else "slept_ns"
+            assert worker[key] <= waited_ns + 1 <= found["result"]["elapsed_ns"] + 1
+            assert (waited_ns > 0) == (worker[key] > 0)
+    assert bw(tmp_path, "load", *CONSTANT, *options, "--target", "null").returncode == 2
+
+
+def test_actions_of_a_trial_are_in_its_study_and_not_from_several_hosts(tmp_path: Path) -> None:
+    words = ("load", *CONSTANT, "--target", "null", "--actions", "a.json")
+    done = bw(tmp_path, *words, "--study", "st", "--quiet")
+    assert done.returncode == 0, done.stderr
+    events = json.loads((tmp_path / "st/logs/s1/actions/a.json").read_text())["traceEvents"]
+    assert {"issue", "take completions"} <= {event["name"] for event in events}
+    done = bw(tmp_path, *words, "--hosts", "a,b")
+    assert (done.returncode, "each host has its own" in done.stderr) == (2, True)
 
 
 def test_a_full_disk_costs_samples_and_not_the_result(tmp_path: Path) -> None:

@@ -285,6 +285,63 @@ def test_devices_go_to_their_targets(tmp_path: Path) -> None:
         assert np.flatnonzero(used).tolist() == written
 
 
+PROGRAM = """
+import json, os, sys, threading
+done = []
+def read(fd, size, at):
+    done.append((0, at, len(os.read(fd, size))))
+a = os.open("a", os.O_RDWR)
+read(a, 4096, 0)
+read(a, 8192, 4096)
+os.pwrite(a, b"x" * 512, 65536)
+done.append((1, 65536, 512))
+other = threading.Thread(target=read, args=(a, 100, 12288))
+other.start()
+other.join()
+os.lseek(a, 1 << 16, os.SEEK_SET)
+copy = os.dup(a)
+os.write(copy, b'"a, 7) = 9 <"')
+done.append((1, 65536, 13))
+if (child := os.fork()) == 0:
+    read(a, 10, 65549)
+    log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for _ in range(3):
+        os.write(log, b"line")
+    os.fsync(log)
+    os._exit(0)
+os.waitpid(child, 0)
+read(a, 10, 65559)
+json.dump(done, sys.stdout)
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_programs_files_are_used_again(tmp_path: Path) -> None:
+    for name in ("a", "a2"):
+        (tmp_path / name).write_bytes(bytes(1 << 20))
+    (tmp_path / "log2").write_bytes(bytes(12))
+    words = ("strace", "-f", "-ttt", "-T", "-y", "-o", "app.strace", sys.executable, "-S", "-c")
+    done = subprocess.run([*words, PROGRAM], cwd=tmp_path, capture_output=True, text=True)
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("strace may not trace here")
+    assert done.returncode == 0, done.stderr
+    place = tmp_path.resolve()
+    mapped = ("--map", f"{place}/a=./a2", "--map", f"{place}/log=./log2", "--overwrite")
+    words = ("replay", "app.strace", *mapped, "--samples", "rows.bw", "--speed", "10x", "--json")
+    found = bw(tmp_path, *words)["result"]
+    assert found["counts"]["errors"] == 0
+    rows = read_samples(tmp_path / "rows.bw")
+    rows = rows[np.argsort(rows["intended"], kind="stable")]
+    of_a, of_log = (rows[rows["device"] == device] for device in (0, 1))
+    # What the program itself says, and what its child does.
+    told = [*json.loads(done.stdout)]
+    told.insert(-1, [0, 65549, 10])
+    kinds = ("kind", "offset", "size")
+    assert [list(row) for row in of_a[list(kinds)].tolist()] == told
+    assert of_log[list(kinds)].tolist()[:3] == [(1, 4 * n, 4) for n in range(3)]
+    assert found["kinds"]["flush"]["operations"] == 1
+
+
 def test_later_and_at_ticks(tmp_path: Path) -> None:
     meant = trace(tmp_path / "t.bw")
     words = ("--delay", "3ms", "--quantize", "1ms", "--samples", "rows.bw", "--json")

@@ -1,5 +1,6 @@
 //! The load engine: workers that execute the events of filaments at their time.
 
+mod actions;
 pub mod channels;
 pub mod clock;
 pub mod clock_offset;
@@ -15,6 +16,7 @@ pub mod merge;
 mod net;
 pub mod nfs;
 pub mod null;
+mod output_file;
 pub mod pacer;
 mod payload;
 pub mod policy;

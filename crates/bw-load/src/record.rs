@@ -11,6 +11,7 @@
 //! By Little's law it must agree with throughput and mean time in flight, which come from the histograms: what loses,
 //! repeats or wrongly stamps an operation makes the two differ. Source: J. D. C. Little, Operations Research 9 (1961).
 
+use crate::actions::{Action, ActionLog};
 use crate::channels::BlockSender;
 use crate::groups::{GroupRecords, Groups};
 use crate::queue::{InFlight, Planned};
@@ -187,6 +188,7 @@ pub struct WorkerRecord {
     /// Of several targets; then the device of a row is its target.
     routes: Option<Routes>,
     last_end: Nanos,
+    actions: Option<ActionLog>,
 }
 
 /// The streams, and the limits of good ones.
@@ -241,6 +243,7 @@ impl WorkerRecord {
             streams: None,
             routes: None,
             last_end: Nanos::ZERO,
+            actions: None,
         }
     }
 
@@ -280,6 +283,32 @@ impl WorkerRecord {
             touch(&mut rows.block);
         }
         self
+    }
+
+    /// Logs what the worker does, if that is asked for.
+    #[must_use]
+    pub(crate) fn with_actions(mut self, are_wanted: bool) -> Self {
+        self.actions = are_wanted.then(ActionLog::new);
+        self
+    }
+
+    /// Returns what the worker did, if that is logged.
+    pub(crate) fn actions(&self) -> Option<&ActionLog> {
+        self.actions.as_ref()
+    }
+
+    /// Returns whether what the worker does is logged.
+    #[inline]
+    pub(crate) fn logs_actions(&self) -> bool {
+        self.actions.is_some()
+    }
+
+    /// Logs what the worker did between two moments, if that is asked for.
+    #[inline]
+    pub(crate) fn did(&mut self, action: Action, between: (Nanos, Nanos), count: usize) {
+        if let Some(actions) = &mut self.actions {
+            actions.add(action, between, count);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::channels::BlockReceiver;
 use crate::clock::ClockSource;
 use crate::file_set::claim;
 use crate::file_set::make::MakeProgress;
+use crate::output_file::{FileReport, create_output};
 use crate::worker::Stop;
 use bw_model::EngineError;
 use bw_model::{Nanos, Row};
@@ -291,36 +292,13 @@ struct WrittenPart {
     bytes: u64,
 }
 
-/// The result's report of the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SamplesReport {
-    /// Its path.
-    pub path: PathBuf,
-    /// Number of rows in it.
-    pub rows: u64,
-    /// Number of missing rows: the disk was too slow for them, or failed.
-    pub lost: u64,
-    /// Why writing ended before the run did; None if it did not.
-    pub failed: Option<String>,
-}
-
 impl Samples {
     /// Makes the file, before the workers start; `devices` are the names of the rows' devices.
     ///
     /// # Errors
     /// `samples-file`: it exists already, or cannot be made.
     pub(crate) fn create(path: &Path, devices: Vec<String>) -> Result<Self, EngineError> {
-        let file = File::create_new(path).map_err(|error| {
-            let message = format!(
-                "{}: samples cannot be written there: {error}",
-                path.display()
-            );
-            EngineError::request(
-                "samples-file",
-                message,
-                "name a file that does not exist, in a folder that does",
-            )
-        })?;
+        let file = create_output(path, "samples")?;
         let mut header = Header::new(Content::Samples, Order::None);
         header.devices = devices;
         header.source = concat!("bw-engine ", env!("CARGO_PKG_VERSION")).to_owned();
@@ -356,12 +334,12 @@ impl Samples {
 
     /// Ends the file; `lost` is the number of rows that the workers lost.
     #[must_use]
-    pub(crate) fn finish(mut self, lost: u64) -> SamplesReport {
+    pub(crate) fn finish(mut self, lost: u64) -> FileReport {
         if let Some(writer) = self.writer.take() {
             let finished = writer.finish().map(drop);
             self.settle(finished);
         }
-        SamplesReport {
+        FileReport {
             path: self.path,
             rows: self.whole.rows,
             lost: lost + (self.given - self.whole.rows),

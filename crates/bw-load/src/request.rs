@@ -188,6 +188,9 @@ pub struct LoadRequest {
     /// The file that every operation is written to.
     #[serde(default)]
     pub samples: Option<PathBuf>,
+    /// The file that what each worker did is written to.
+    #[serde(default)]
+    pub actions: Option<PathBuf>,
     /// Whether the load, once its target is open and its file set is made, waits to be started.
     #[serde(default)]
     pub wait_for_start: bool,
@@ -430,6 +433,9 @@ impl LoadRequest {
         }
         if self.fifo.is_some_and(|fifo| !(1..=99).contains(&fifo)) {
             return Some(("fifo", "priorities are 1 to 99".to_owned()));
+        }
+        if self.actions.is_some() && self.pacer != Pacer::Spin {
+            return Some(("actions", "only the pacer spin has them".to_owned()));
         }
         let both = self.fifo.is_some() && self.low_priority.is_some();
         both.then(|| ("low_priority", "not with a real-time priority".to_owned()))

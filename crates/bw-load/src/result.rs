@@ -4,10 +4,11 @@ use crate::clock::ClockReport;
 use crate::environment::EnvironmentReport;
 use crate::file_set::make::MakeReport;
 use crate::groups::GroupRecords;
+use crate::output_file::FileReport;
 use crate::pool::WorkerOutcome;
 use crate::processes::ProcessReport;
 use crate::record::{FlowCounts, OperationCounts};
-use crate::reporter::{SamplesReport, per_s};
+use crate::reporter::per_s;
 use crate::request::{LoadRequest, Pacer};
 use bw_model::Nanos;
 use bw_record::recorder::Recorder;
@@ -167,7 +168,10 @@ pub struct LoadResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessReport>,
     /// The file of rows.
-    pub samples: Option<SamplesReport>,
+    pub samples: Option<FileReport>,
+    /// The file of the workers' actions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actions: Option<FileReport>,
 }
 
 /// The file set: what was drawn from its tables, and how it was made.
@@ -195,7 +199,9 @@ pub(crate) struct ResultParts<'a> {
     /// The series.
     pub intervals: Vec<IntervalSummary>,
     /// The file of rows.
-    pub samples: Option<SamplesReport>,
+    pub samples: Option<FileReport>,
+    /// The file of the workers' actions.
+    pub actions: Option<FileReport>,
     /// The counts of all workers.
     pub counts: OperationCounts,
     /// The file set.
@@ -260,6 +266,7 @@ pub(crate) fn assemble(parts: ResultParts<'_>) -> LoadResult {
         traces: parts.traces,
         processes: parts.processes,
         samples: parts.samples,
+        actions: parts.actions,
     }
 }
 

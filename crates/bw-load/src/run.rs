@@ -3,6 +3,7 @@
 //! In order: check, open the target (which makes its file set), examine the machine, choose the clock; start the
 //! workers and report until all have finished; assemble the result.
 
+use crate::actions::ActionFile;
 use crate::channels::exchange;
 use crate::clock::ClockSource;
 use crate::environment::{self, EnvironmentReport};
@@ -83,6 +84,7 @@ struct RunContext {
     files: Option<RunFiles>,
     made: Option<MakeReport>,
     starved: Starved,
+    actions: Option<ActionFile>,
 }
 
 impl RunContext {
@@ -138,6 +140,11 @@ impl RunContext {
             files,
             made: opened.made(),
             starved: Starved::default(),
+            actions: request
+                .actions
+                .as_deref()
+                .map(ActionFile::create)
+                .transpose()?,
         })
     }
 
@@ -191,6 +198,7 @@ impl RunContext {
             .with_streams(limits, request.streamed_targets())
             .with_routes(self.routes.clone())
             .with_groups(Arc::clone(&self.groups), request.workload.chains())
+            .with_actions(request.actions.is_some())
     }
 
     fn finish(
@@ -213,8 +221,11 @@ impl RunContext {
         for report in &reports {
             counts += report.record.counts();
         }
+        let logs = reports.iter().filter_map(|report| report.record.actions());
+        let actions = self.actions.map(|file| file.finish(logs, started_ns));
         Ok(result::assemble(ResultParts {
             request,
+            actions,
             started_ns,
             interrupted: bw_sys::signals::caught() > 0,
             clock: self.clock_source.report(),

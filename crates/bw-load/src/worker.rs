@@ -9,6 +9,7 @@
 //! had to find each other's work; ours are asynchronous. The worker is generic over clock and target, so the same loop
 //! runs in real and in virtual time.
 
+use crate::actions::Action;
 use crate::channels::{MessageLinks, RemoteMessage};
 use crate::clock::Clock;
 use crate::policy::{Contention, Full, LATE_FROM, Late, LateFilter, ReapMargin, SpinMargin};
@@ -236,10 +237,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
 
     fn turn(&mut self) -> io::Result<()> {
         let before = self.now;
-        let mut worked = self.issue()?;
-        worked |= self.deliver();
+        let mut worked = self.log(Action::Issue, Self::issue)?;
+        worked |= self.log(Action::Wake, |worker| Ok(worker.deliver()))?;
         if self.may_reap() {
-            worked |= self.reap()?;
+            worked |= self.log(Action::Reap, Self::reap)?;
         }
         self.keep_time();
         if !worked {
@@ -249,6 +250,25 @@ impl<C: Clock, T: Target> Worker<C, T> {
             self.now = self.clock.now();
         }
         Ok(())
+    }
+
+    /// Does something, logs it if that is asked for and there was something to do, and returns whether there was.
+    #[inline]
+    fn log(
+        &mut self,
+        action: Action,
+        does: impl FnOnce(&mut Self) -> io::Result<usize>,
+    ) -> io::Result<bool> {
+        if !self.record.logs_actions() {
+            return Ok(does(self)? > 0);
+        }
+        let begun = self.clock.now();
+        let count = does(self)?;
+        if count > 0 {
+            let between = (begun, self.clock.now());
+            self.record.did(action, between, count);
+        }
+        Ok(count > 0)
     }
 
     /// Returns whether the run is over: no operation with an intended start in it is left.
@@ -286,10 +306,10 @@ impl<C: Clock, T: Target> Worker<C, T> {
             if self.stop.load(Ordering::Relaxed) > interrupted {
                 break;
             }
-            let issued = !self.stopped && self.issue()?;
-            if !(self.reap()? || issued) {
+            let issued = !self.stopped && self.log(Action::Issue, Self::issue)?;
+            if !(self.log(Action::Reap, Self::reap)? || issued) {
                 let left = (begun + self.plan.drain).since(self.now).min(STOP_POLL);
-                self.target.wait(left)?;
+                self.log(Action::Sleep, |worker| worker.target.wait(left).map(|()| 1))?;
                 self.now = self.clock.now();
             }
             self.keep_time();
@@ -350,9 +370,9 @@ const REAP_AT_LEAST: Nanos = Nanos(5_000);
 const OVERFLOW: usize = 256;
 
 impl<C: Clock, T: Target> Worker<C, T> {
-    /// Issues due operations batch by batch, up to a limit, since completions must be taken too.
+    /// Issues due operations batch by batch, up to a limit, since completions must be taken too. Returns how much was done.
     #[inline]
-    pub(super) fn issue(&mut self) -> io::Result<bool> {
+    pub(super) fn issue(&mut self) -> io::Result<usize> {
         let mut done = 0;
         while done < TURN {
             match self.issue_batch()? {
@@ -360,7 +380,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 more => done += more,
             }
         }
-        Ok(done > 0)
+        Ok(done)
     }
 
     /// Issues a batch of due operations under one stamp, taken just before one flush. Returns how much was
@@ -406,7 +426,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
     /// Handles due operations while every slot is taken: completions that are already there free slots; only if
     /// there are none is the target full.
     fn make_room(&mut self, due: Nanos) -> io::Result<bool> {
-        Ok(self.reap()? || self.overflow(due))
+        Ok(self.reap()? > 0 || self.overflow(due))
     }
 
     /// Stores the actual start of a batch: now.
@@ -533,9 +553,9 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.slots.in_flight() > 0 && (waited || self.slots.scarce())
     }
 
-    /// Takes completions from the target; they get one stamp, since they are seen together.
+    /// Takes completions from the target; they get one stamp, since they are seen together. Returns how many.
     #[inline]
-    pub(super) fn reap(&mut self) -> io::Result<bool> {
+    pub(super) fn reap(&mut self) -> io::Result<usize> {
         let mut ends = std::mem::take(&mut self.ends);
         ends.clear();
         let begun = self.now;
@@ -554,8 +574,9 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 None => self.record.stray(),
             }
         }
+        let count = ends.len();
         self.ends = ends;
-        Ok(any)
+        Ok(count)
     }
 
     #[inline]
@@ -695,18 +716,18 @@ impl<C: Clock, T: Target> Worker<C, T> {
         self.events.first().map_or(Nanos::NEVER, |due| due.at)
     }
 
-    /// Wakes filaments for timers and messages that are due, until an operation is due.
+    /// Wakes filaments for timers and messages that are due, until an operation is due. Returns how many.
     #[inline]
-    pub(super) fn deliver(&mut self) -> bool {
+    pub(super) fn deliver(&mut self) -> usize {
         self.collect();
         let due = self.now.min(Nanos(self.plan.end.0 - 1));
-        let mut any = false;
+        let mut woken = 0;
         for _ in 0..EVENTS_PER_TURN {
             let next = self.next_wake();
             if next > due || self.put_off(next) {
                 break;
             }
-            any = true;
+            woken += 1;
             if let Some(wake) = self.events.pop() {
                 self.wake(wake.what.filament, wake.what.event);
             }
@@ -714,7 +735,7 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 break;
             }
         }
-        any
+        woken
     }
 
     /// Returns whether a wake at this time should come after the operation that is due soon.
@@ -762,13 +783,15 @@ impl<C: Clock, T: Target> Worker<C, T> {
         } else {
             self.plan.spin_margin.length()
         };
-        if left > spin_margin + SHORTEST.min(spin_margin) {
+        let (action, time) = if left > spin_margin + SHORTEST.min(spin_margin) {
             self.sleep(left - spin_margin)?;
-            self.times.slept += self.now.since(self.accounted_until);
+            (Action::Sleep, &mut self.times.slept)
         } else {
             self.spin(self.now + left)?;
-            self.times.spun += self.now.since(self.accounted_until);
-        }
+            (Action::Spin, &mut self.times.spun)
+        };
+        *time += self.now.since(self.accounted_until);
+        self.record.did(action, (self.accounted_until, self.now), 1);
         self.accounted_until = self.now;
         Ok(())
     }
@@ -810,7 +833,8 @@ impl<C: Clock, T: Target> Worker<C, T> {
                 // Also where something may arrive: a target that has just looked need not do it between the intended and the
                 // actual start.
                 let watches = self.target.background() != Background::Nothing;
-                if (self.slots.in_flight() > 0 || watches) && self.reap()? {
+                let may_reap = self.slots.in_flight() > 0 || watches;
+                if may_reap && self.log(Action::Reap, Self::reap)? {
                     break;
                 }
                 std::hint::spin_loop();

@@ -8,6 +8,7 @@
 pub(crate) mod blktrace;
 pub(crate) mod own;
 pub(crate) mod requests;
+pub(crate) mod strace;
 pub(crate) mod text;
 pub(crate) mod vscsi;
 
@@ -78,6 +79,7 @@ fn of_one(
         Format::Alibaba => text(stream, text::Alibaba),
         Format::Tencent => text(stream, text::Tencent),
         Format::Mqsim => text(stream, text::Mqsim::new(input.stamp_unit_ns)),
+        Format::Strace => text(stream, strace::Strace::default()),
         Format::AccessLog => text(stream, requests::AccessLog::new(requests.clone())),
         Format::Har => Box::new(requests::Har::new(stream, requests.clone())?),
         Format::Jsonl => text(stream, requests::JsonLines::new(requests.clone())),
@@ -92,7 +94,7 @@ fn text<F: LineFormat + 'static>(stream: Bytes, format: F) -> Box<dyn TraceSourc
 }
 
 /// The text formats without a heading of their own.
-const BY_LINES: [Format; 10] = [
+const BY_LINES: [Format; 11] = [
     Format::Load,
     Format::Blkparse,
     Format::Msr,
@@ -101,6 +103,7 @@ const BY_LINES: [Format; 10] = [
     Format::Alibaba,
     Format::Tencent,
     Format::Mqsim,
+    Format::Strace,
     Format::AccessLog,
     Format::Jsonl,
 ];

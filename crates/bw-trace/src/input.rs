@@ -151,6 +151,8 @@ pub enum Format {
     Tencent,
     /// MQSim's ASCII.
     Mqsim,
+    /// What strace prints.
+    Strace,
     /// An access log of nginx or Apache.
     AccessLog,
     /// An HTTP archive, version 1.2.
@@ -161,7 +163,7 @@ pub enum Format {
 
 impl Format {
     /// Every format that can be read.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Bw,
         Self::Load,
         Self::FioIolog,
@@ -174,6 +176,7 @@ impl Format {
         Self::Alibaba,
         Self::Tencent,
         Self::Mqsim,
+        Self::Strace,
         Self::AccessLog,
         Self::Har,
         Self::Jsonl,
@@ -201,6 +204,7 @@ impl Format {
             Self::Alibaba => "alibaba",
             Self::Tencent => "tencent",
             Self::Mqsim => "mqsim",
+            Self::Strace => "strace",
             Self::AccessLog => "access-log",
             Self::Har => "har",
             Self::Jsonl => "jsonl",

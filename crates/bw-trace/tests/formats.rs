@@ -244,6 +244,29 @@ fn tencent_asks_what_one_second_stamps_mean() {
 }
 
 #[test]
+fn strace_with_the_positions_of_open_files() {
+    // By hand: a thread shares the descriptors, a process the open files; a closed descriptor is another file's.
+    let expected = [
+        "0 read 0 100 d0 completed 20000 = 100",
+        "1000000 read 100 50 d0 completed 1030000 = 50",
+        "3000000 read 150 10 d0 completed 5000000 = 10",
+        "4000000 write 4096 8 d0 completed 4010000 = 8",
+        "8000000 write 1000 3 d0 completed 8010000 = 3",
+        "9000000 read 512 1 d0 completed 9010000 = 1",
+        "11000000 write 1003 1 d0 completed 11010000 = 1",
+        "14000000 write 0 5 d1 completed 14010000 = 5",
+        "15000000 write 5 5 d1 completed 15010000 = 5",
+        "16000000 flush 0 0 d1 completed 17000000 = 0",
+        "17000000 read 1004 1 d0 completed 17010000 = 1",
+        "22000000 read 7 1 d2",
+        "23000000 read 0 2 d3 completed 23010000 = 2",
+    ];
+    let report = check(&data("small.strace"), Format::Strace, &expected);
+    assert_eq!(report.devices, ["/w/a) = b", "/w/log", "/w/gone", "/w/old"]);
+    assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+}
+
+#[test]
 fn mqsim_in_its_unit() {
     let expected = ["0 write 512000 8192 d0", "10000 read 0 4096 d1"];
     let report = check(&data("small.mqsim"), Format::Mqsim, &expected);

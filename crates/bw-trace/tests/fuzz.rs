@@ -9,7 +9,7 @@ use bw_trace::trace;
 use proptest::prelude::*;
 use std::io::Cursor;
 
-const GOLDEN: [(&str, Option<Format>); 22] = [
+const GOLDEN: [(&str, Option<Format>); 23] = [
     ("", Some(Format::Bw)),
     ("small.load", Some(Format::Load)),
     ("v2.iolog", Some(Format::FioIolog)),
@@ -25,6 +25,7 @@ const GOLDEN: [(&str, Option<Format>); 22] = [
     ("small.alibaba.csv", Some(Format::Alibaba)),
     ("small.tencent.csv", Some(Format::Tencent)),
     ("small.mqsim", Some(Format::Mqsim)),
+    ("small.strace", Some(Format::Strace)),
     ("small.load", None),
     ("small.access.log", Some(Format::AccessLog)),
     ("small.msec.log", Some(Format::AccessLog)),

@@ -251,6 +251,25 @@ fn csv_formats() {
         b"1538323200,8,8,0",
         (17, "volume is missing"),
     );
+    let strace = "7 1785000000.000100 pread64(3</w/a>, \"x\", 1, 7) = 1 <0.000010>";
+    refused(
+        Format::Strace,
+        strace,
+        b"7 12:00:01.000100 fsync(3</w/a>) = 0",
+        (3, "not a number"),
+    );
+    refused(
+        Format::Strace,
+        strace,
+        b"7 1785000000 fsync(3</w/a>) = 0",
+        (3, "strace -f -ttt"),
+    );
+    refused(
+        Format::Strace,
+        strace,
+        b"7 1785000000.000100 pread64(3</w/a>, \"x, 1, 7) = 1",
+        (21, "no call with its result"),
+    );
     let mqsim = "3000 0 1000 16 0";
     refused(
         Format::Mqsim,

@@ -7,7 +7,7 @@ plan and prints the result.
 from __future__ import annotations
 
 import argparse
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -111,8 +111,8 @@ def _plan_of_options(
     options.raise_all(wrong)
     if target is None:
         raise options.no_target("bw load")
-    options.check_samples(arguments, [])
-    return plan_of_command(bare, _with_samples(said, arguments), target)
+    said |= options.output_files(arguments, [])
+    return plan_of_command(bare, said, target)
 
 
 def _plan_of_file(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> PreparedLoad:
@@ -133,12 +133,11 @@ def _plan_of_file(arguments: argparse.Namespace, wrong: list[Diagnostic]) -> Pre
     options.raise_all(wrong)
     if target is None:
         raise options.no_target("bw load")
-    options.check_samples(arguments, [arguments.workload])
+    fields |= options.output_files(arguments, [arguments.workload])
     if "seed" not in description.run:
         fields = options.trial_seed() | fields
     rate_per_s = None if rate_micro is None else rate_micro / w.MICRO
-    said = _with_samples(fields, arguments)
-    return plan_of_file(description, said, target, rate_per_s)
+    return plan_of_file(description, fields, target, rate_per_s)
 
 
 def _refuse_target(workload: str) -> None:
@@ -188,12 +187,6 @@ def _bare(
 
 def _needless(option: str, text: str, where: str) -> Diagnostic:
     return option_mistake(option, f"{option} is for {where}", text=text)
-
-
-def _with_samples(said: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
-    if arguments.samples is not None:
-        said["samples"] = arguments.samples
-    return said
 
 
 def _refuse_command(arguments: argparse.Namespace) -> None:

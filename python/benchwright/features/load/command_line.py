@@ -223,27 +223,37 @@ def target_of(
         return target
 
 
-def check_samples(arguments: argparse.Namespace, inputs: list[str]) -> None:
-    """Check that --samples can be written. Raises InputError.
+OUTPUT_FILES = ("samples", "actions")
+"""Options that name a file that the engine writes; in a study the directory of such files."""
 
-    Nothing is checked with --study, where it names a file in the study, nor for that file
+
+def output_files(arguments: argparse.Namespace, inputs: list[str]) -> dict[str, str]:
+    """Return the files that the engine writes besides its result, by their fields of the request.
+    Raises InputError if one cannot be written.
+
+    Nothing is checked with --study, where they are files in the study, nor for such a file
     inside the study's trial, which removes that of an interrupted attempt.
     """
+    files = {name: path for name in OUTPUT_FILES if (path := getattr(arguments, name)) is not None}
+    if arguments.study is None:
+        for name, path in files.items():
+            _check_output(path, name, inputs)
+    return files
+
+
+def _check_output(path: str, name: str, inputs: list[str]) -> None:
     import os
 
-    path = arguments.samples
     study = os.environ.get("BW_STUDY")
-    if path is None or arguments.study is not None:
-        return
     directory = os.path.dirname(os.path.realpath(path))
     if study and directory.startswith(os.path.join(os.path.realpath(study), "logs", "")):
-        if os.path.basename(directory) == "samples":
+        if os.path.basename(directory) == name:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
         return
     from benchwright.cli.output_file import check_output
 
-    check_output(path, "--samples", inputs)
+    check_output(path, f"--{name}", inputs)
 
 
 def bare_mistakes(arguments: argparse.Namespace, workload: str) -> list[Diagnostic]:

@@ -16,9 +16,9 @@ from benchwright.features.load.stream_findings import reader_late, server_queue,
 from benchwright.features.load.streams import stream_times
 from benchwright.features.load.types import (
     EngineResult,
+    FileResult,
     LoopModel,
     RecordedRequests,
-    SamplesResult,
     TimeDistribution,
     TraceResult,
 )
@@ -174,7 +174,7 @@ def _restarted(result: EngineResult, subject: str) -> Iterator[Finding]:
         yield make_finding("server-restarted", subject, shown)
 
 
-def _samples(samples: SamplesResult, subject: str) -> Iterator[Finding]:
+def _samples(samples: FileResult, subject: str) -> Iterator[Finding]:
     if samples.lost or samples.failed:
         shown = states(lost=samples.lost, path=samples.path, why=samples.failed)
         yield make_finding("samples-lost", subject, shown)

@@ -60,6 +60,9 @@ def hosts_mistakes(request: LoadRequest, places: InputPositions) -> list[Diagnos
         diagnostic(target, "bad-argument", message, hint)
         for message, hint in target_mistakes(request.target)
     ]
+    if request.actions is not msgspec.UNSET:
+        message = "the actions are those of one engine, and each host has its own"
+        mistakes.append(diagnostic(Where("--actions"), "bad-argument", message, "leave it out"))
     for place, filament in enumerate(request.workload.filaments):
         if (why := why_not_hosts(filament, request.target)) is not None:
             where = places.get(filament_field(place), Where("--hosts"))

@@ -65,10 +65,10 @@ from benchwright.features.load.request import (
 )
 from benchwright.features.load.types import (
     EngineResult,
+    FileResult,
     FileSetProgress,
     HostClock,
     HostResult,
-    SamplesResult,
 )
 from benchwright.inputs.mistakes import Where, diagnostic
 from benchwright.trial.remote import RemoteBench, end_session
@@ -484,7 +484,7 @@ class LoadHosts:
             document["samples"] = msgspec.to_builtins(samples)
         return EngineAnswer(msgspec.convert(document, EngineResult), document)
 
-    def _collected(self, into: Path, engines: _Engines, started_ns: int) -> SamplesResult:
+    def _collected(self, into: Path, engines: _Engines, started_ns: int) -> FileResult:
         """Copy the samples of the hosts, and write all of them into one file."""
         # Imported here: few loads have samples, and numpy is slow to import.
         from benchwright.features.load.samples import merge_samples
@@ -514,7 +514,7 @@ class LoadHosts:
                 rows = merge_samples(parts, into, started_ns)
         except (OSError, InputError) as error:
             why.append(str(error))
-        return SamplesResult(str(into), rows, lost - rows, "; ".join(why) or None)
+        return FileResult(str(into), rows, lost - rows, "; ".join(why) or None)
 
 
 Answer = TypeVar("Answer")

@@ -907,6 +907,15 @@ class OutputOptions(msgspec.Struct, frozen=True):
     samples: Annotated[
         Text, Option("write every operation as a row", "FILE", names="file", no_default=REPLACES)
     ] = None
+    actions: Annotated[
+        Text,
+        Option(
+            "write what each worker of the engine did, and when, as trace events (for Perfetto)",
+            "FILE",
+            names="file",
+            no_default=REPLACES,
+        ),
+    ] = None
     plot: Plot = None
     json: Json = False
     quiet: Quiet = False

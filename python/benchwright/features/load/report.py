@@ -40,6 +40,7 @@ from benchwright.features.load.streams import (
 )
 from benchwright.features.load.types import (
     EngineResult,
+    FileResult,
     FileSetProgress,
     FileSetResult,
     FlowCounts,
@@ -328,6 +329,8 @@ def facts(result: EngineResult, report: LoadReport) -> Iterator[Field]:
     if result.samples is not None:
         rows = plural(result.samples.rows, "row")
         yield ("samples", f"{rows} in {result.samples.path}{whole}")
+    if result.actions is not None:
+        yield ("actions", _actions(result.actions))
     if report.verbose:
         if result.target.tls is not None:
             yield ("TLS", _tls(result.target.tls))
@@ -521,6 +524,13 @@ def flow_counts(flow: FlowCounts) -> Iterator[tuple[str, int]]:
         ("in flight at its end", flow.in_flight_at_end),
     )
     yield from ((name, number) for name, number in rare if number)
+
+
+def _actions(file: FileResult) -> str:
+    text = f"{plural(file.rows, 'action')} in {file.path}"
+    if file.lost:
+        text += f" replaced {file.lost:,} before them"
+    return text if file.failed is None else f"{text}, which is incomplete: {file.failed}"
 
 
 def _trace(trace: TraceResult, result: EngineResult) -> str:

@@ -595,6 +595,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, tag="load", tag_fie
     """Add a histogram of response times to each interval, and the interval to each progress."""
     warm_up_ns: int = 0
     samples: str | None = None
+    actions: str | msgspec.UnsetType = msgspec.UNSET
+    """The file that what each worker did is written to."""
     wait_for_start: bool | msgspec.UnsetType = msgspec.UNSET
     """Wait with the load, once the file set is made, until stdin ends."""
     part: SchedulePart | msgspec.UnsetType = msgspec.UNSET

@@ -31,7 +31,12 @@ from benchwright.core.comparison import GateOutcome
 from benchwright.core.errors import BenchError, Interrupted, OperatingError, argument_error
 from benchwright.core.plan import OWN_MODULE
 from benchwright.core.progress import progress_display
-from benchwright.features.load.command_line import check_limited, option_places, path_of
+from benchwright.features.load.command_line import (
+    OUTPUT_FILES,
+    check_limited,
+    option_places,
+    path_of,
+)
 from benchwright.features.load.document import TrialLoad, load_document, stored_load
 from benchwright.features.load.engine import DECLARED, INTERRUPTED, aplog_text, run_load
 from benchwright.features.load.feed import fed
@@ -145,7 +150,7 @@ def run_in_study(arguments: argparse.Namespace, plan: PreparedLoad, command: str
             *OWN,
             *trial_words([*words, *typed_words(arguments)]),
             *(["--no-fail"] if plan.limits and not arguments.no_fail else []),
-            *_samples(arguments),
+            *_output_files(arguments),
         ),
         name=_name(arguments, command),
         min_runs="1",
@@ -199,20 +204,23 @@ def _name(arguments: argparse.Namespace, command: str) -> str:
     return command if path is None else f"{command}-{Path(path).name.split('.')[0]}"
 
 
-def _samples(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Return the option --samples of the trial: a file under the logs of the next session."""
-    if arguments.samples is None:
-        return ()
-    with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
-        place = study.path / "logs" / f"s{study.next_session()}" / "samples"
-    place.mkdir(parents=True, exist_ok=True)
-    return "--samples", str(place / Path(arguments.samples).name)
+def _output_files(arguments: argparse.Namespace) -> list[str]:
+    """Return the options of the trial that name files: files under the logs of the next session."""
+    words: list[str] = []
+    for name in OUTPUT_FILES:
+        path = getattr(arguments, name)
+        if path is not None:
+            with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
+                place = study.path / "logs" / f"s{study.next_session()}" / name
+            place.mkdir(parents=True, exist_ok=True)
+            words += [f"--{name}", str(place / Path(path).name)]
+    return words
 
 
 def trial_words(words: Sequence[str]) -> list[str]:
     """Return the words of the trial: without the session's options, with --json and --quiet."""
     session = CommandParser(add_help=False)
-    add_options(session, OutputOptions, only=("study", "samples"))
+    add_options(session, OutputOptions, only=("study", *OUTPUT_FILES))
     add_options(session, LimitOptions, only=("junit",))
     for kind in (AboutOptions, NotifyOptions, ServerOptions, LiveOptions):
         add_options(session, kind)

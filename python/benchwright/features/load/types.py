@@ -588,13 +588,14 @@ class ProcessResult(msgspec.Struct, frozen=True):
     replies: int
 
 
-class SamplesResult(msgspec.Struct, frozen=True):
-    """File to which every operation was written."""
+class FileResult(msgspec.Struct, frozen=True):
+    """File to which every operation, or every action of a worker, was written."""
 
     path: str
     rows: int
     lost: int = 0
-    """Operations that are not in it: the disk was too slow for them, or failed."""
+    """Operations that are not in it: the disk was too slow for them, or failed; actions that newer
+    ones replaced."""
     failed: str | None = None
     """Why writing ended before the run did; None if it did not."""
 
@@ -674,7 +675,8 @@ class EngineResult(msgspec.Struct, frozen=True):
     traces: tuple[TraceResult, ...] = ()
     processes: tuple[ProcessResult, ...] = ()
     """The processes of filaments of type `process`."""
-    samples: SamplesResult | None = None
+    samples: FileResult | None = None
+    actions: FileResult | None = None
     little_law: LittleLaw | None = None
     """None: nothing was measured, or the engine is older."""
     stopped: str | None = None

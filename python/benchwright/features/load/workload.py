@@ -234,6 +234,7 @@ FORMATS = (
     "alibaba",
     "tencent",
     "mqsim",
+    "strace",
     "access-log",
     "har",
     "jsonl",

@@ -392,7 +392,8 @@ def _change_box(placed_frame: PlacedFrame, totals: tuple[int, int]) -> Box:
 def _change_colour(moved: float) -> str:
     """Return red for an increase, blue for a decrease, paler for small ones; `moved` is a
     difference of shares."""
-    other = round(215 - 160 * min(abs(moved) / _FULL, 1.0))
+    # Not so dark that the name in the frame could not be read.
+    other = round(215 - 100 * min(abs(moved) / _FULL, 1.0))
     return f"rgb(235,{other},{other})" if moved > 0 else f"rgb({other},{other},235)"
 
 

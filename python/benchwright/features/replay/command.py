@@ -123,10 +123,7 @@ def _target_and_run(
     options.raise_all(wrong)
     if target is None:
         raise options.no_target("bw replay")
-    options.check_samples(arguments, arguments.trace)
-    if arguments.samples is not None:
-        run["samples"] = arguments.samples
-    return target, run
+    return target, run | options.output_files(arguments, arguments.trace)
 
 
 _OF_PROMPTS = {"path", "speed_micro", "from_ns", "for_ns", "lenient"}

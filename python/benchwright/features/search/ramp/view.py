@@ -54,6 +54,7 @@ from benchwright.features.search.view import (
     word_column,
 )
 from benchwright.report.charts.sheet import (
+    AxisTick,
     AxisUnit,
     CurveForm,
     Panel,
@@ -117,9 +118,18 @@ def _title(report: RampReport) -> str:
     return ", ".join(parts)
 
 
+_FEW_LEVELS = 6
+"""Levels that have ticks of their own."""
+
+
 def _along(report: RampReport, points: Sequence[RampPoint]) -> PanelAxis:
-    label = "users" if report.goal.axis is RampAxis.USERS else "intended rate [1/s]"
-    return PanelAxis(label, log=_is_wide([point.level for point in points]))
+    levels = sorted({point.level for point in points})
+    if report.goal.axis is RampAxis.RATE:
+        return PanelAxis("intended rate [1/s]", log=_is_wide(levels))
+    # A tick between two numbers of users would be none of a user.
+    few = levels if len(levels) <= _FEW_LEVELS else []
+    ticks = tuple(AxisTick(level, number_text(level)) for level in few)
+    return PanelAxis("users", log=_is_wide(levels), ticks=ticks)
 
 
 def _is_wide(values: Sequence[float]) -> bool:
