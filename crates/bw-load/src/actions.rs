@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The entries of a log: 32 MiB, one second of a worker that does a million things in it.
+/// The most entries of a log: 24 MiB, one second of a worker that does a million things in it.
 const MOST: usize = 1 << 20;
 
 /// What a worker does.
@@ -137,7 +137,7 @@ impl ActionFile {
     pub(crate) fn create(path: &Path) -> Result<Self, EngineError> {
         Ok(Self {
             path: path.to_owned(),
-            file: create_output(path, "actions")?,
+            file: create_output(path, "actions", "actions-file")?,
         })
     }
 

@@ -21,16 +21,15 @@ pub struct FileReport {
 /// Makes a file for `what` the engine writes besides its result.
 ///
 /// # Errors
-/// `samples-file`, `actions-file`: it exists already, or cannot be made.
-pub(crate) fn create_output(path: &Path, what: &'static str) -> Result<File, EngineError> {
+/// `code`: it exists already, or cannot be made.
+pub(crate) fn create_output(
+    path: &Path,
+    what: &str,
+    code: &'static str,
+) -> Result<File, EngineError> {
     File::create_new(path).map_err(|error| {
         let path = path.display();
         let message = format!("{path}: {what} cannot be written there: {error}");
-        let code = if what == "samples" {
-            "samples-file"
-        } else {
-            "actions-file"
-        };
         let remedy = "name a file that does not exist, in a folder that does";
         EngineError::request(code, message, remedy)
     })

@@ -298,7 +298,7 @@ impl Samples {
     /// # Errors
     /// `samples-file`: it exists already, or cannot be made.
     pub(crate) fn create(path: &Path, devices: Vec<String>) -> Result<Self, EngineError> {
-        let file = create_output(path, "samples")?;
+        let file = create_output(path, "samples", "samples-file")?;
         let mut header = Header::new(Content::Samples, Order::None);
         header.devices = devices;
         header.source = concat!("bw-engine ", env!("CARGO_PKG_VERSION")).to_owned();

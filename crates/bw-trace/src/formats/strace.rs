@@ -229,10 +229,11 @@ impl Strace {
         let Some(child) = call.returned().filter(|child| *child > 0) else {
             return;
         };
-        let copy = self.table(call.process).clone();
+        let own = self.table(call.process);
         let table = if call.has(b"CLONE_FILES") {
             self.tables[&call.process]
         } else {
+            let copy = own.clone();
             self.descriptors.push(copy);
             self.descriptors.len() - 1
         };

@@ -227,6 +227,11 @@ OUTPUT_FILES = ("samples", "actions")
 """Options that name a file that the engine writes; in a study the directory of such files."""
 
 
+def named_files(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the files that the command line names for the engine to write, by their options."""
+    return {name: path for name in OUTPUT_FILES if (path := getattr(arguments, name)) is not None}
+
+
 def output_files(arguments: argparse.Namespace, inputs: list[str]) -> dict[str, str]:
     """Return the files that the engine writes besides its result, by their fields of the request.
     Raises InputError if one cannot be written.
@@ -234,7 +239,7 @@ def output_files(arguments: argparse.Namespace, inputs: list[str]) -> dict[str, 
     Nothing is checked with --study, where they are files in the study, nor for such a file
     inside the study's trial, which removes that of an interrupted attempt.
     """
-    files = {name: path for name in OUTPUT_FILES if (path := getattr(arguments, name)) is not None}
+    files = named_files(arguments)
     if arguments.study is None:
         for name, path in files.items():
             _check_output(path, name, inputs)

@@ -529,8 +529,8 @@ def flow_counts(flow: FlowCounts) -> Iterator[tuple[str, int]]:
 def _actions(file: FileResult) -> str:
     text = f"{plural(file.rows, 'action')} in {file.path}"
     if file.lost:
-        text += f" replaced {file.lost:,} before them"
-    return text if file.failed is None else f"{text}, which is incomplete: {file.failed}"
+        text += f", the last of {file.rows + file.lost:,}"
+    return text if file.failed is None else f"{text}; the file is incomplete: {file.failed}"
 
 
 def _trace(trace: TraceResult, result: EngineResult) -> str:

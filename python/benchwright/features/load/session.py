@@ -34,6 +34,7 @@ from benchwright.core.progress import progress_display
 from benchwright.features.load.command_line import (
     OUTPUT_FILES,
     check_limited,
+    named_files,
     option_places,
     path_of,
 )
@@ -206,14 +207,15 @@ def _name(arguments: argparse.Namespace, command: str) -> str:
 
 def _output_files(arguments: argparse.Namespace) -> list[str]:
     """Return the options of the trial that name files: files under the logs of the next session."""
+    files = named_files(arguments)
+    if not files:
+        return []
+    with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
+        logs = study.path / "logs" / f"s{study.next_session()}"
     words: list[str] = []
-    for name in OUTPUT_FILES:
-        path = getattr(arguments, name)
-        if path is not None:
-            with contextlib.closing(Study.create_or_open(Path(arguments.study))) as study:
-                place = study.path / "logs" / f"s{study.next_session()}" / name
-            place.mkdir(parents=True, exist_ok=True)
-            words += [f"--{name}", str(place / Path(path).name)]
+    for name, path in files.items():
+        (logs / name).mkdir(parents=True, exist_ok=True)
+        words += [f"--{name}", str(logs / name / Path(path).name)]
     return words
 
 
