@@ -1,10 +1,14 @@
 """By how much real programs differ between environments, directories, builds, processes and hours: the
 table of docs/replicates.md.
 
-Each row is one session of `bw run` over one level: so many replicates, so many trials in each. The
+Each row is one session of `bw run` over one level: so many replicates, so many trials in each. It is
+about CPU time, user and system together: the kernel divides them by its ticks, of which such
+programs take five to thirty. Of servers it is about what a client waits for, elapsed time. The
 programs are those of this machine (python3, sort, gzip, xz), two that are built here from installed
 sources and linked again for each build (zlib's deflate, SQLite: objects in another order, behind a
 seeded gap), and redis-server, started again for each process and measured by redis-benchmark. The
+level `nothing` draws nothing again: what its rows call replicates are as many trials one after
+another, which is what the other levels show without an effect of their own. The
 level `time` is one session of all programs together, whose visits are over --spread. `boot` restarts a small
 machine in QEMU, whose sort and gzip are busybox's. What is not installed is left out, and named.
 
@@ -13,14 +17,16 @@ that has ended is a line of OUT/rows.jsonl and is not run again; one that was cu
 report is OUT/table.md.
 
 Usage: level_components.py [--only sort] [--level env] [--replicates 10] [--trials 8]
-[--metric user] [--spread 8h] [--out DIR] [--report] [--busy]
+[--metric cpu] [--spread 8h] [--out DIR] [--report] [--busy]
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import glob
 import json
+import math
 import os
 import random
 import shutil
@@ -37,6 +43,7 @@ from parts import busy_machine
 from parts.busy_machine import add_busy_option, refuse_busy
 
 import guest
+from benchwright.stats.nested import Component, nested_estimate
 
 BW = Path(sys.executable).with_name("bw")
 NUMBERS = 100_000
@@ -133,8 +140,8 @@ echo >>boots
 if [ -d study ]; then
   /etc/rc.local
 else
-  bw run --replicate boot={replicates} --runs {trials} --warmup 1 --metric {metric} --seed 1 \\
-    --study study --quiet --name {name} -- {command} >first.log 2>&1 &
+  bw run --replicate boot={replicates} --runs {trials} --warmup 1 --seed 1 --study study --quiet \\
+    --name {name} -- {command} >first.log 2>&1 &
 fi
 until [ "$(wc -l <boots)" -ge {replicates} ] && [ ! -e state/checkpoint ]; do sleep 1; done
 while ps w | grep -q '[l]ocal/bin/bw'; do sleep 1; done
@@ -147,9 +154,12 @@ IN_A_GUEST = {
     "gzip": "gzip -c numbers",
 }
 """The commands there of the programs that it has."""
+METRICS = {"cpu": ("user", "system"), "user": ("user",), "elapsed": ("elapsed",)}
+"""The measured quantities whose sum each is."""
 BOOT_S = 600
 """The longest that a boot lasts, with the trials in it."""
-LEVELS = ("env", "directory", "build", "process", "boot", "time")
+NOTHING = "nothing"
+LEVELS = (NOTHING, "env", "directory", "build", "process", "boot", "time")
 
 
 class Row(NamedTuple):
@@ -244,8 +254,11 @@ def words_of(row: Row, place: Path, study: Path, arguments: argparse.Namespace) 
     level = f"{row.level}={arguments.replicates}"
     if row.level == "build":
         level += f":{first.link}"
-    words += ["--replicate", level, "--runs", str(arguments.trials), "--warmup", "1"]
-    words += ["--metric", arguments.metric, "--seed", "1"]
+    words += ["--warmup", "1", "--seed", "1"]
+    if row.level == NOTHING:
+        words += ["--runs", str(arguments.replicates * arguments.trials)]
+    else:
+        words += ["--replicate", level, "--runs", str(arguments.trials)]
     if row.level != "time":
         return [*words, "--name", first.name, "--", *first.command]
     words += ["--spread", arguments.spread]
@@ -274,20 +287,50 @@ def measure(
         if ran.returncode:
             print(f"{row.name}: exit status {ran.returncode}, no row of it", file=sys.stderr)
             return []
+    busy = busy_machine.since(begin)
+    state = {"load_begin": load, "load_end": busy.load_average, "steal": busy.steal_share}
+    return [
+        {"row": row.name, "program": name, "level": row.level, **figures, **state}
+        for name, figures in figures_of(study, row.level, arguments)
+    ]
+
+
+def figures_of(
+    study: Path, level: str, arguments: argparse.Namespace
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name of each test of a session, with by how much its replicates and trials differ, as
+    shares of the mean."""
     done = subprocess.run(
-        [BW, "stats", str(study), "--json"], capture_output=True, text=True, env=around
+        [BW, "stats", str(study), "--dump"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "BW_CONFIG": os.devnull},
     )
     if done.returncode:
-        print(f"{row.name}: {done.stderr.strip()}", file=sys.stderr)
-        return []
-    busy = busy_machine.since(begin)
-    made = []
+        print(f"{study.name}: {done.stderr.strip()}", file=sys.stderr)
+        return
     # What a client does itself is not about its server.
-    metric = "elapsed" if row.level == "process" else arguments.metric
-    for name, figure in _figures(json.loads(done.stdout), metric):
-        state = {"load_begin": load, "load_end": busy.load_average, "steal": busy.steal_share}
-        made.append({"row": row.name, "program": name, "level": row.level, **figure, **state})
-    return made
+    metric = "elapsed" if level == "process" else arguments.metric
+    trials: dict[str, list[tuple[float, tuple[int]]]] = {}
+    for one in csv.DictReader(done.stdout.splitlines()):
+        own = trials.setdefault(one["input"], [])
+        replicate = one.get("replicate") or len(own) // arguments.trials + 1
+        own.append((sum(float(one[column]) for column in METRICS[metric]), (int(replicate),)))
+    for name, found in trials.items():
+        values, replicates = zip(*found, strict=True)
+        estimate = nested_estimate(values, replicates, names=(level,))
+        outer, inner = (_shares(one, estimate.mean.value) for one in estimate.components)
+        yield name, {"metric": metric, "outer": outer, "trial": inner}
+
+
+def _shares(one: Component, mean: float) -> dict[str, Any]:
+    """Return a component's standard deviation and its interval, as shares of the mean."""
+    ends = {"spread": one.variance, "low": one.low, "high": one.high}
+    known = {
+        name: math.sqrt(value) / mean if math.isfinite(value) else None
+        for name, value in ends.items()
+    }
+    return {"replicates": one.replicates, **known}
 
 
 def _in_a_guest(row: Row, place: Path, study: Path, arguments: argparse.Namespace) -> str:
@@ -296,7 +339,6 @@ def _in_a_guest(row: Row, place: Path, study: Path, arguments: argparse.Namespac
     script = GUEST.format(
         replicates=arguments.replicates,
         trials=arguments.trials,
-        metric=arguments.metric,
         name=row.programs[0].name,
         command=IN_A_GUEST[row.programs[0].name],
     )
@@ -316,16 +358,6 @@ def _in_a_guest(row: Row, place: Path, study: Path, arguments: argparse.Namespac
     except (guest.Unavailable, RuntimeError) as why:
         return str(why)
     return ""
-
-
-def _figures(document: dict[str, Any], metric: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name of each test with its metric's components."""
-    for one in document["inputs"]:
-        answer = one["answer"]
-        if answer["metric"] != metric or not answer.get("population"):
-            continue
-        outer, trial = answer["population"]["levels"]
-        yield answer["test"], {"metric": metric, "outer": outer, "trial": trial}
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
@@ -349,6 +381,15 @@ def _percent(level: dict[str, Any], *, ends: bool = True) -> str:
     return f"{text} ({100 * level['low']:.1f} to {100 * level['high']:.1f})"
 
 
+def _again(
+    line: dict[str, Any], out: Path, arguments: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Yield a line with the figures that its stored session has now."""
+    for name, figures in figures_of(out / "studies" / line["row"], line["level"], arguments):
+        if name == line["program"]:
+            yield {**line, **figures}
+
+
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -356,17 +397,22 @@ def main() -> int:
     parser.add_argument("--level", action="append", choices=LEVELS)
     parser.add_argument("--replicates", type=int, default=10)
     parser.add_argument("--trials", type=int, default=8)
-    parser.add_argument("--metric", default="user")
+    parser.add_argument("--metric", choices=METRICS, default="cpu")
     parser.add_argument("--spread", default="8h")
     parser.add_argument("--out", type=Path, default=Path("target/level-components"))
-    parser.add_argument("--report", action="store_true", help="only write the table again")
+    parser.add_argument(
+        "--report", action="store_true", help="only write the rows and the table again"
+    )
     add_busy_option(parser)
     arguments = parser.parse_args()
     out = arguments.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     file = out / "rows.jsonl"
     lines = [json.loads(text) for text in file.read_text().splitlines()] if file.exists() else []
-    if not arguments.report:
+    if arguments.report:
+        lines = [again for line in lines for again in _again(line, out, arguments)]
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    else:
         refuse_busy(arguments.busy)
         chosen = prepare(out / "programs", arguments.only or ())
         done = {line["row"] for line in lines}

@@ -26,7 +26,14 @@ from benchwright.findings.codes import MACHINE_FINDING_CODES, stated_text
 from benchwright.findings.examine import Questions, compute_findings
 from benchwright.findings.limit import StatedCapacity, bytes_per_s, stated_rate
 from benchwright.findings.result import TestResult
-from benchwright.findings.sanity import Claims, from_cache, grain_of, removed_work, with_sample
+from benchwright.findings.sanity import (
+    Claims,
+    from_cache,
+    grain_of,
+    removed_work,
+    split_by_ticks,
+    with_sample,
+)
 from watched_uses import MIB, cpu, disk, group, memory, network, task, trial, use
 
 BOUND = use(cpu=cpu(1.0), tasks=(task("gzip", 0.99),))
@@ -675,6 +682,48 @@ def test_a_clock_of_coarse_grain(name: str, unit: str, values: list[float]) -> N
 )
 def test_a_clock_that_is_fine_enough(name: str, unit: str, values: list[float]) -> None:
     assert grain_of(name, unit, values) is None
+
+
+SORTED_S = (
+    (35.612, 7.913),
+    (39.139, 3.904),
+    (42.537, 0.0),
+    (39.002, 3.9),
+    (42.616, 0.0),
+    (42.3, 0.0),
+)
+"""`user` and `system` of runs of sort on a kernel with ticks of 4 ms [ms]."""
+
+
+@pytest.mark.parametrize(("judged", "told"), [("user", True), ("system", True), ("elapsed", False)])
+def test_parts_of_cpu_time_are_known_to_a_tick(judged: str, told: bool) -> None:
+    trials = [
+        trial(
+            epoch,
+            values={"elapsed": (user + system) / 1e3, "user": user / 1e3, "system": system / 1e3},
+        )
+        for epoch, (user, system) in enumerate(SORTED_S, 1)
+    ]
+    result = TestResult("sort", whole_trials=trials, specs=(MetricSpec(judged),))
+    found = [one for one in compute_findings(result) if "ticks" in one.evidence]
+    assert [one.code for one in found] == ["work-too-short-for-the-clock"] * told
+    assert all("ticks of 3.9 ms" in one.evidence for one in found)
+
+
+@pytest.mark.parametrize(
+    ("user", "system"),
+    [
+        ([0.42, 0.43, 0.42, 0.42, 0.41], [0.004, 0.0, 0.004, 0.0, 0.004]),
+        ([0.032, 0.031, 0.033, 0.03, 0.03], [0.011, 0.012, 0.009, 0.01, 0.01]),
+        ([0.0] * 6, [0.0] * 6),
+        ([0.04, 0.036], [0.0, 0.004]),
+    ],
+    ids=["long", "measured", "not-known", "few"],
+)
+def test_parts_of_cpu_time_that_are_known_well_enough(
+    user: list[float], system: list[float]
+) -> None:
+    assert split_by_ticks("user", user, system) is None
 
 
 @pytest.mark.parametrize("grid", [1e-6, 1e-3, 1e-2])

@@ -17,8 +17,10 @@ BW = """#!/bin/sh
 # Has figures of what there is, also of a session that was cut.
 case $1 in
 stats)
-  echo '{"inputs": [{"answer": {"metric": "user", "test": "sort", "population": {"levels":
-    [{"replicates": 2, "spread": 0.1}, {"spread": 0.2}]}}}]}' ;;
+  echo input,user,system,elapsed,replicate
+  for trial in 0.036,0.004,1 0.040,0.000,1 0.044,0.004,2 0.044,0.004,2; do
+    echo "sort,${trial%,*},0.06,${trial##*,}"
+  done ;;
 run) mkdir -p "$3"; exit "$STATUS" ;;
 resume) exit 0 ;;
 esac
@@ -34,7 +36,10 @@ def test_a_session_that_was_cut_is_resumed_and_only_then_a_row(
     monkeypatch.setattr(bench, "BW", program)
     monkeypatch.setenv("STATUS", "130")
     row = bench.Row(bench.PROGRAMS[1:2], "env")
-    asked = argparse.Namespace(replicates=10, trials=8, metric="user", spread="8h")
+    asked = argparse.Namespace(replicates=10, trials=8, metric="cpu", spread="8h")
     assert bench.measure(row, tmp_path, tmp_path, asked) == []
     (line,) = bench.measure(row, tmp_path, tmp_path, asked)
     assert (line["row"], line["program"]) == ("sort-env", "sort")
+    assert line["outer"]["replicates"] == 2
+    assert line["outer"]["spread"] == pytest.approx(0.129, rel=0.01), "40 and 48 ms"
+    assert line["trial"]["spread"] == pytest.approx(0.0, abs=1e-9), "4 ms moved between the parts"

@@ -320,6 +320,8 @@ MACHINE_FINDING_CODES: dict[str, Code] = {
             "what is computed of them are known no better",
             "grain": "{metric} has {values:#different value} in {trials} trials, in steps of {step}: the resolution "
             "of a clock",
+            "split": "the kernel divides CPU time into user and system by its ticks of {step}, {share} of {metric}; "
+            "elapsed and the sum of both are exact",
         },
     ),
     "work-removed": Code(

@@ -44,6 +44,7 @@ from benchwright.findings.sanity import (
     grain_of,
     mostly_start,
     removed_work,
+    split_by_ticks,
 )
 from benchwright.stats.aggregate import MetricColumn, MetricRules
 
@@ -578,7 +579,13 @@ def _too_short(
         start = mostly_start(trials, found["elapsed"].values)
         if start is not None:
             yield make_finding("work-too-short-for-the-clock", name, start)
-    known = ("user", "system", *(("elapsed",) if clock_s else ()))
+    parts = {"user": "system", "system": "user"}
+    for part, other in parts.items():
+        if part in declared and other in found:
+            split = split_by_ticks(part, found[part].values, found[other].values)
+            if split is not None:
+                yield make_finding("work-too-short-for-the-clock", name, split)
+    known = (*parts, *(("elapsed",) if clock_s else ()))
     for metric in book.shown(found):
         row, values = book.row(metric), found[metric].values
         if row.computed:

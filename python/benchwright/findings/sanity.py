@@ -82,6 +82,27 @@ def grain_of(name: str, unit: str, values: Sequence[float]) -> FindingFigures | 
     )
 
 
+def split_by_ticks(
+    name: str, values: Sequence[float], other: Sequence[float]
+) -> FindingFigures | None:
+    """Return that the kernel divides CPU time by its ticks and a tick is a large share of a part,
+    `user` or `system` [s]; None if it is not. `other` is the other part.
+
+    Every process is in the kernel and out of it, so a part that is 0 was not measured but divided: all
+    of its ticks fell into the other part. Source: cputime_adjust() of Linux.
+    """
+    lesser = min(values, other, key=sum)
+    some = sorted(value for value in lesser if value > 0)
+    if len(values) < t.GRAIN_FEWEST or not some or len(some) == len(lesser):
+        return None
+    single = [value for value in some if value < 1.5 * some[0]]
+    step, middle = single[len(single) // 2], sorted(values)[len(values) // 2]
+    if step <= t.GRAIN * middle:
+        return None
+    share = Figure(step / max(middle, step), "%")
+    return states("split", metric=name, step=Figure(step, "s"), share=share)
+
+
 def removed_work(name: str, unit: str, values: Sequence[float]) -> FindingFigures | None:
     """Return that a time is shorter than any work takes; None if it is not. A metric without a unit may
     name it: `step_ns`."""
