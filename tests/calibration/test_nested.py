@@ -34,7 +34,7 @@ from benchwright.decide.compare.conclusion import conclude
 from benchwright.decide.compare.decision import NextBlock, decide_comparison
 from benchwright.decide.compare.evidence import ComparisonBuilder, ratio_name
 from benchwright.decide.history import History, ReplicateOutcome
-from benchwright.decide.replicated import decide_replicated
+from benchwright.decide.replicated import decide_replicated, next_in_order
 from benchwright.stats.nested import nested_estimate
 from comparing import NAMES, any_difference, rule_of
 
@@ -130,6 +130,44 @@ def coverage(world: World, clusters: int, levels: int, *, stopped: bool) -> Cove
         ]
     mean, replicate, trial, *parts = (100 * counts / REPLICATIONS).tolist()
     return Coverage(mean, replicate, trial, tuple(parts))
+
+
+# -- a machine that is slow in phases ------------------------------------------------------------
+
+
+def slow_in_phases(rng: np.random.Generator, count: int, trials: float) -> Array:
+    """Return what a machine adds to trials that follow each other: in phases of so many trials, 15 % of
+    the time, 40; its mean is 6."""
+    ends, begins = 1 / trials, 0.15 / 0.85 / trials
+    slow, found = rng.random() < 0.15, []
+    for chance_of_change in rng.random(count).tolist():
+        found.append(40.0 if slow else 0.0)
+        slow = chance_of_change >= ends if slow else chance_of_change < begins
+    return np.array(found)
+
+
+@pytest.mark.parametrize("trials", [1.0, 3.0, 8.0])
+def test_environments_in_turns_do_not_differ_by_what_the_machine_does(trials: float) -> None:
+    """Ten environments, eight trials in each, of which none is another: one after the other beside in
+    turns. What is common to all of them is in the error of the mean in both."""
+    rng = np.random.default_rng([SEED, round(trials)])
+    replication = Replication((ReplicateLevel(LevelKind.ENV, 10),), SEED, trials=8)
+    outcomes: list[ReplicateOutcome] = []
+    while (path := next_in_order(replication, outcomes)) is not None:
+        outcomes.append(ReplicateOutcome(path, {}, 0))
+    orders = {True: np.array([one.path for one in outcomes]), False: all_paths((10, 8))}
+    differ, held = dict.fromkeys(orders, 0), dict.fromkeys(orders, 0)
+    for _ in range(REPLICATIONS):
+        values = MEAN + rng.standard_normal(80) + slow_in_phases(rng, 80, trials)
+        for in_turns, paths in orders.items():
+            found = nested_estimate(values, paths, in_turns=in_turns)
+            differ[in_turns] += found.components[0].low > 0
+            held[in_turns] += found.mean.low <= MEAN + 6 <= found.mean.high
+    shares = {name: 100 * count / REPLICATIONS for name, count in differ.items()}
+    assert shares[True] <= 5, "none differs"
+    if trials > 1:
+        assert shares[False] > 40, "the machine's phases are taken for differences"
+    assert held[True] >= held[False] - 0.06 * REPLICATIONS
 
 
 DRAWS = {

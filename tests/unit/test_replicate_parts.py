@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from benchwright.core.plan import LevelKind, ReplicateLevel, ReplicatePath, Replication
-from benchwright.core.replication import starts_cold, trials_before
+from benchwright.core.replication import cold_part, trials_before
 from benchwright.decide.history import ReplicateOutcome
 from benchwright.decide.replicated import next_in_order
 
@@ -23,10 +23,9 @@ def paths_of(replication: Replication, warmups: int) -> list[ReplicatePath]:
     """Return the path of each trial, those of warm-up trials included, as a session runs them."""
     outcomes: list[ReplicateOutcome] = []
     while (path := next_in_order(replication, outcomes)) is not None:
-        own = sum(one.path == path for one in outcomes)
-        before = outcomes[-own - 1].path if len(outcomes) > own else ()
-        warm = warmups if starts_cold(replication, before, path) else 0
-        outcomes.append(ReplicateOutcome(path, {}, 0, (), counts=own >= warm))
+        cold = cold_part(replication, path)
+        own = sum(cold_part(replication, one.path) == cold for one in outcomes)
+        outcomes.append(ReplicateOutcome(path, {}, 0, (), counts=own >= warmups))
     return [one.path for one in outcomes]
 
 

@@ -50,8 +50,33 @@ def test_outer_replicates_are_completed_one_after_the_other() -> None:
     assert paths == [path for path in each for _ in range(2)]
 
 
-def test_a_batch_has_what_its_replicate_lacks() -> None:
+@pytest.mark.parametrize("outer", [(), (BUILD,)])
+def test_environments_take_turns_in_random_order(outer: tuple[ReplicateLevel, ...]) -> None:
+    replication = Replication((*outer, ENV), 1, trials=4)
+    paths = in_order(replication)
+    rounds = [tuple(paths[at : at + 3]) for at in range(0, len(paths), 3)]
+    assert len(rounds) == (8 if outer else 4)
+    assert all(sorted(one[-1] for one in each) == [1, 2, 3] for each in rounds)
+    assert all(len({one[:-1] for one in each}) == 1 for each in rounds), "within a build"
+    assert [each[0][:-1] for each in rounds] == sorted(each[0][:-1] for each in rounds)
+    assert len(set(rounds)) > 1, "not always in the same order"
+    assert paths == in_order(replication)
+    assert paths != in_order(msgspec.structs.replace(replication, seed=2))
+
+
+def test_the_turn_of_a_trial_that_does_not_count_is_repeated() -> None:
     rule = Replicated(Replication((ENV,), 1, trials=4))
+    first = decide_replicated(rule, History())
+    void = ReplicateOutcome(first.path, None, 5, (), False)  # type: ignore[union-attr]
+    assert decide_replicated(rule, History(outcomes=(void,))) == first
+    counted = ReplicateOutcome(first.path, {"elapsed": 1.0}, 5)  # type: ignore[union-attr]
+    following = decide_replicated(rule, History(trials=1, outcomes=(void, counted)))
+    assert following.epochs == first.epochs == 1  # type: ignore[union-attr]
+    assert following.path != first.path  # type: ignore[union-attr]
+
+
+def test_a_batch_has_what_its_replicate_lacks() -> None:
+    rule = Replicated(Replication((BUILD,), 1, trials=4))
     some = (ReplicateOutcome((1,), {"elapsed": 1.0}, 5, (), False), ReplicateOutcome((1,), None, 5))
     more = decide_replicated(rule, History(trials=0, failed=1, outcomes=some))
     assert (more.epochs, more.path) == (3, (1,))  # type: ignore[union-attr]
@@ -140,13 +165,14 @@ def trials_of(session: Session) -> list[tuple[tuple[int, ...], int, bool]]:
     return [(trial.path, trial.epoch, trial.warmup) for trial in test.trials]
 
 
-def test_each_environment_has_its_own_batch(tmp_path: Path) -> None:
+def test_each_trial_has_the_environment_whose_turn_it_is(tmp_path: Path) -> None:
     bench = BreakingBench(slower_with_padding)
     session = run(tmp_path, bench, replicated("env=3"))
     paddings = [len(dict(request.environment)[PADDING]) for request in bench.requests]
     assert len(set(paddings)) == 3
-    assert [request.epochs for request in bench.requests] == [4, 4, 4]
-    assert [path for path, _, _ in trials_of(session)] == [(n,) for n in (1, 2, 3) for _ in "1234"]
+    assert [request.epochs for request in bench.requests] == [1] * 12
+    paths = [path for path, _, _ in trials_of(session)]
+    assert [sorted(paths[at : at + 3]) for at in range(0, 12, 3)] == [[(1,), (2,), (3,)]] * 4
 
 
 def test_the_interval_is_about_environments(tmp_path: Path) -> None:
@@ -181,7 +207,7 @@ def test_warm_up_trials_are_where_files_are_new(tmp_path: Path) -> None:
         tmp_path, BreakingBench(slower_with_padding), replicated("directory=2", "env=2", warmup="1")
     )
     warm = [path for path, _, warmup in trials_of(session) if warmup]
-    assert warm == [(1, 1), (2, 1)]
+    assert [outer for outer, _ in warm] == [1, 2]
     counted = [path for path, _, warmup in trials_of(session) if not warmup]
     assert [counted.count(path) for path in ((1, 1), (1, 2), (2, 1), (2, 2))] == [4, 4, 4, 4]
 
@@ -219,7 +245,7 @@ def test_builds_run_in_a_copy_with_their_seeds(tmp_path: Path) -> None:
         for request in bench.requests
         if request.commands[0].mode == "EXEC"
     ]
-    assert works == [seed for seed in seeds for _ in range(2)]
+    assert works == [seed for seed in seeds for _ in range(2 * 4)]
 
 
 def test_a_failed_build_ends_the_session(tmp_path: Path) -> None:
@@ -279,9 +305,13 @@ def test_arms_of_a_block_share_their_replicate(tmp_path: Path) -> None:
     one, other = (
         [trial.path for trial in test.trials if not trial.warmup] for test in session.tests
     )
-    assert one == other == [(d, e) for d in (1, 2) for e in (1, 2, 3) for _ in "ab"]
+    assert one == other
+    turns = [one[at : at + 3] for at in range(0, 12, 3)]
+    assert [sorted(each) for each in turns] == [
+        [(d, e) for e in (1, 2, 3)] for d in (1, 2) for _ in "ab"
+    ]
     warm = [trial.path for trial in session.tests[0].trials if trial.warmup]
-    assert warm == [(1, 1), (2, 1)], "where files are new"
+    assert [outer for outer, _ in warm] == [1, 2], "where files are new"
 
 
 def test_a_verdict_is_about_environments_and_not_about_blocks(tmp_path: Path) -> None:
@@ -442,7 +472,8 @@ def test_a_process_that_a_crash_left_is_stopped_where_it_ran(
     bench = FakeBench(lambda *_: 1.0)
     session = run(tmp_path, bench, served(), again=True)
     paths = [path for path, _, _ in trials_of(session)]
-    assert paths == [(d, p, e) for d in (1, 2) for p in (1, 2) for e in (1, 2)]
+    assert [path[:2] for path in paths] == [(d, p) for d in (1, 2) for p in (1, 2) for _ in "ab"]
+    assert len(set(paths)) == 8
     both = [*seen_by(broken), *seen_by(bench)]
     running = ""
     for program, place in both:

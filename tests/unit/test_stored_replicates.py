@@ -70,6 +70,24 @@ def test_a_stored_comparison_counts_outermost_replicates() -> None:
     assert verdict.ratio.value == pytest.approx(math.exp(logs[1] - logs[0]))
 
 
+def test_what_is_common_to_environments_in_turns_is_no_difference(place: Path) -> None:
+    """One of the four phases of a machine is slow in one session, two in the other: all environments
+    see them, so their means agree within each session and differ between both."""
+    (place / "p.sh").write_text(
+        "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) >n\n"
+        "echo v=$((10000+n%7+4000*(n/12<$(cat phases))))\n"
+    )
+    for study, phases in (("old", "1"), ("new", "2")):
+        (place / "n").unlink(missing_ok=True)
+        (place / "phases").write_text(phases)
+        run(study, 1, "--runs", "8")
+    found = compared_inputs(["old", "new"])
+    (result,) = compared_together(found.tests, ComparisonRequest((), metrics=METRIC[1:]))
+    (verdict,) = (one for one in result.verdicts if one.metric == "v")
+    assert (verdict.n_baseline, verdict.n_candidate) == (6, 6)
+    assert verdict.ratio.low < 1 < verdict.ratio.value < 1.1 < verdict.ratio.high
+
+
 @pytest.mark.usefixtures("place")
 def test_arms_of_a_comparison_over_levels_keep_them() -> None:
     words = ("--study", "s", "--seed", "1", "--replicate", "env=5", *METRIC, "--margin", "900%")

@@ -38,13 +38,30 @@ def describe_replication(replication: Replication, unit: str = "trial") -> str:
     return f"{words}, {plural(replication.trials, unit)} in each"
 
 
+def cold_part(replication: Replication, path: ReplicatePath) -> ReplicatePath:
+    """Return the part of a path whose change brings something new that may be slow at first: files, a
+    program, a server. Another environment inside it brings nothing."""
+    kinds = [level.kind for level in replication.levels]
+    while kinds and kinds[-1] is LevelKind.ENV:
+        kinds.pop()
+    return path[: len(kinds)]
+
+
 def starts_cold(replication: Replication, before: ReplicatePath, path: ReplicatePath) -> bool:
-    """Return whether the first trials of a replicate begin with something new that may be slow at
-    first: files, a program, a server. `before`: the replicate before it; empty for the first."""
-    if not before:
-        return True
-    changed = next(at for at, (old, new) in enumerate(zip(before, path, strict=True)) if old != new)
-    return any(level.kind is not LevelKind.ENV for level in replication.levels[changed:])
+    """Return whether the first trials of a replicate begin with something new. `before`: the replicate
+    before it; empty for the first."""
+    return not before or cold_part(replication, before) != cold_part(replication, path)
+
+
+def takes_turns(replication: Replication) -> bool:
+    """Return whether the innermost replicates take turns, one trial of each in random order, again and
+    again, so that what the machine changes meanwhile is not part of what they differ by.
+
+    Environments do, where the numbers are given: to come back to another replicate would make it again.
+    """
+    innermost = replication.levels[-1]
+    is_given = innermost.count is not None and replication.trials is not None
+    return innermost.kind is LevelKind.ENV and is_given
 
 
 def trials_before(replication: Replication, warmups: int) -> int:
@@ -66,11 +83,20 @@ def trials_before(replication: Replication, warmups: int) -> int:
 def seed_of(replication: Replication, path: ReplicatePath) -> int:
     """Return the seed of the replicate at the end of a path, 0 .. 2**31 - 1: the replicate
     `path[-1]` of the level `len(path) - 1`."""
+    return _drawn(replication, str(replication.levels[len(path) - 1].kind), path)
+
+
+def turn_of(replication: Replication, path: ReplicatePath, rounds: int) -> int:
+    """Return a random number of a path after so many rounds: replicates that take turns have theirs in
+    the order of these."""
+    return _drawn(replication, f"turn {rounds}", path)
+
+
+def _drawn(replication: Replication, what: str, path: ReplicatePath) -> int:
     # Few sessions replicate anything.
     import hashlib
 
-    level = replication.levels[len(path) - 1]
-    text = f"{replication.seed}/{level.kind}/{'.'.join(map(str, path))}"
+    text = f"{replication.seed}/{what}/{'.'.join(map(str, path))}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 

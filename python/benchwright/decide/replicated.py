@@ -1,13 +1,14 @@
 """When a test with levels of replication stops, and which replicate its next trials are of.
 
 The replicates of fixed numbers run in order, each outer one completed before the next, so that what
-is made for one is made once. Sources: decide/allocation.py for numbers that the controller chooses;
-stats/nested.py for the estimate.
+is made for one is made once. Environments take turns (core/replication.py). Sources:
+decide/allocation.py for numbers that the controller chooses; stats/nested.py for the estimate.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -21,6 +22,7 @@ from benchwright.core.plan import (
     UntilPrecise,
 )
 from benchwright.core.quantity import exponential, finite
+from benchwright.core.replication import takes_turns, turn_of
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import plural, replicates_text
 from benchwright.decide.allocation import next_path
@@ -37,6 +39,8 @@ def decide_replicated(rule: Replicated, history: History) -> RunMore | StopDecis
     if path is None:
         return _ended(rule, history)
     assert replication.trials is not None, "the numbers are given"
+    if takes_turns(replication):
+        return RunMore(1, path)
     done = sum(one.path == path and one.counts for one in outcomes)
     return RunMore(replication.trials - done, path)
 
@@ -48,8 +52,26 @@ def next_in_order(
     assert replication.trials is not None
     first = (replication.only or 1, *(1 for _ in replication.levels[1:]))
     path = outcomes[-1].path if outcomes else first
+    if takes_turns(replication):
+        return _in_turn(replication, outcomes, path)
     done = sum(one.path == path and one.counts for one in outcomes)
     return path if done < replication.trials else _following(replication, path)
+
+
+def _in_turn(
+    replication: Replication, outcomes: Sequence[ReplicateOutcome], path: ReplicatePath
+) -> ReplicatePath | None:
+    """Return the one of a path's innermost siblings whose turn it is; the first one of the next outer
+    replicate where all have their trials, None after the last."""
+    *outer, _ = path
+    done = Counter(one.path for one in outcomes if one.counts)
+    siblings = [(*outer, number + 1) for number in range(replication.levels[-1].count or 0)]
+    rounds = min(done[one] for one in siblings)
+    if rounds == replication.trials:
+        following = _following(replication, siblings[-1])
+        return None if following is None else _in_turn(replication, outcomes, following)
+    waiting = [one for one in siblings if done[one] == rounds]
+    return min(waiting, key=lambda one: turn_of(replication, one, rounds))
 
 
 _FAR = 1000.0
@@ -117,10 +139,12 @@ def nested_of(
     paths: Sequence[ReplicatePath],
     confidence: float,
 ) -> NestedEstimate:
-    """Return the mean over the outermost level, with what its error is made of."""
+    """Return the mean over the outermost level, with what its error is made of. `values` and `paths`
+    are in the order of their trials."""
     names = [level.kind.value for level in replication.levels]
     chosen = expected_trials(replication) is None
-    return nested_estimate(values, paths, confidence, names, sequential=chosen)
+    in_turns = takes_turns(replication) and len(names) == 1
+    return nested_estimate(values, paths, confidence, names, sequential=chosen, in_turns=in_turns)
 
 
 def expected_trials(replication: Replication) -> int | None:

@@ -35,10 +35,12 @@ from benchwright.core.plan import (
     MetricSpec,
     Replicated,
     ReplicatePath,
+    Replication,
     StopDecision,
     named_direction,
     usual_direction,
 )
+from benchwright.core.replication import takes_turns
 from benchwright.core.results import Finding
 from benchwright.core.text import exact_text, plural, some_text
 from benchwright.decide.compare.conclusion import conclude
@@ -619,7 +621,36 @@ def _replicate_values(one: TestResult) -> list[MetricValues | None]:
         return _values(one, ())
     book = MetricRules(one.specs)
     known = [(trial.path, values_of_trial(trial, book)) for trial in one.trials if not trial.warmup]
-    return list(_means(known))
+    means = list(_means(known))
+    if len(one.rule.replication.levels) == 1 and takes_turns(one.rule.replication):
+        return _further_apart(one.rule.replication, known, means)
+    return means
+
+
+def _further_apart(
+    replication: Replication,
+    known: Sequence[tuple[ReplicatePath, MetricValues | None]],
+    means: Sequence[MetricValues | None],
+) -> list[MetricValues | None]:
+    """Return the means of replicates that took turns, so far from each other that their spread has the
+    error of their mean: what the machine did meanwhile is common to them, and no difference."""
+    # Few sessions replicate anything.
+    from benchwright.decide.replicated import nested_of
+    from benchwright.stats.nested import nested_estimate
+
+    moved = [None if values is None else dict(values) for values in means]
+    for name in dict.fromkeys(name for values in moved for name in values or ()):
+        pairs = [(path, values[name]) for path, values in known if values and name in values]
+        own = [values for values in moved if values is not None and name in values]
+        if len(own) < 2 or min(value for _, value in pairs) <= 0:
+            continue
+        paths, logs = [path for path, _ in pairs], [math.log(value) for _, value in pairs]
+        plain = nested_estimate(logs, paths).error
+        wider = nested_of(replication, logs, paths, 0.95).error / plain if plain else 1.0
+        middle = math.fsum(math.log(values[name]) for values in own) / len(own)
+        for values in own:
+            values[name] = math.exp(middle + wider * (math.log(values[name]) - middle))
+    return list(moved)
 
 
 def _means(

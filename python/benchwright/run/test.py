@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -275,13 +276,14 @@ class RunningTest:
         """Return how many of the next trials are warm-up trials."""
         if self.replicates is None:
             return plan.warmups - len(self.trials)
-        from benchwright.core.replication import starts_cold
+        from benchwright.core.replication import cold_part
 
-        paths = [trial.path for trial in self.trials]
-        own = paths.count(setting.path)
-        before = paths[-own - 1] if len(paths) > own else ()
-        is_cold = starts_cold(self.replicates.replication, before, setting.path)
-        return plan.warmups - own if is_cold else 0
+        replication = self.replicates.replication
+        new = cold_part(replication, setting.path)
+        since = itertools.takewhile(
+            lambda trial: cold_part(replication, trial.path) == new, reversed(self.trials)
+        )
+        return plan.warmups - sum(1 for _ in since)
 
     def _explained(self, plan: TestPlan, trial: Trial) -> Trial:
         """Return a trial with the output of its failed command, if it failed."""

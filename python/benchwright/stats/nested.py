@@ -15,6 +15,8 @@ gives narrower intervals where replicates hardly differ, and too narrow ones whe
 happened to agree. Plain means of unequal replicates are as safe (Student's test keeps its level
 for any variances), but a design that learns how many trials pay then costs up to 2.8 times as much
 as the best fixed one, in place of 1.4.
+Where replicates take turns, what the machine changes meanwhile is common to all of them. Then the error
+has the long-run variance of the trials in place of their plain one (stats/dependence.py).
 Variance components are those of unweighted means, by the expected squares of the design as it is;
 their intervals recombine those of the mean squares (MOVER).
 Non-goals: medians and quantiles of a population, crossed factors, dependence between neighbouring
@@ -37,6 +39,7 @@ from benchwright.core.numeric import np
 from benchwright.core.results import Estimate
 from benchwright.stats import special
 from benchwright.stats.arrays import FloatArray, IntArray, SampleValues
+from benchwright.stats.dependence import mean_errors
 from benchwright.stats.intervals import ENOUGH_EQUAL, t_quantile
 from benchwright.stats.sample import skewness
 
@@ -127,13 +130,15 @@ def nested_estimate(
     names: Sequence[str] = (),
     *,
     sequential: bool = False,
+    in_turns: bool = False,
 ) -> NestedEstimate:
     """Return the mean of the population of the outermost level.
 
     `values`, shape `(n,)`, are of single trials (of comparisons, the log ratios of blocks);
     `paths`, shape `(n, levels)`, have the number of each trial's replicate at each level, outermost
     first, in any order. `names` are those of the levels. `sequential`: the interval's width decides when
-    to stop, so it is wider for the looks. Values that are not finite are ignored.
+    to stop, so it is wider for the looks. `in_turns`: the replicates of the only level took turns, and
+    values are in the order of their trials. Values that are not finite are ignored.
     """
     array = np.asarray(values, dtype=np.float64)
     table = np.asarray(paths, dtype=np.int64)
@@ -143,7 +148,18 @@ def nested_estimate(
     tree = _Tree(array[known], table[known])
     labels = [*(names or (f"level {place + 1}" for place in range(table.shape[1]))), TRIAL]
     assert len(labels) == table.shape[1] + 1, "a name for each level"
-    return _estimate(tree, confidence, labels, sequential=sequential)
+    wider = _dependence(array[known], table[known]) if in_turns else 1.0
+    return _estimate(tree, confidence, labels, sequential=sequential, wider=wider)
+
+
+def _dependence(values: FloatArray, table: IntArray) -> float:
+    """Return the factor, at least 1, by which the error of the mean of all trials is larger than that of
+    independent ones, by their differences from the means of their replicates."""
+    _, of = np.unique(table, axis=0, return_inverse=True)
+    of = of.reshape(-1)
+    means = np.bincount(of, values) / np.bincount(of)
+    (error,) = mean_errors((values - means[of]).tolist())
+    return error.factor
 
 
 class ReplicateSummary(msgspec.Struct, frozen=True):
@@ -284,7 +300,12 @@ def _parents(table: IntArray, level: int) -> tuple[IntArray, IntArray, FloatArra
 
 
 def _estimate(
-    tree: _Squares, confidence: float, labels: Sequence[str], *, sequential: bool
+    tree: _Squares,
+    confidence: float,
+    labels: Sequence[str],
+    *,
+    sequential: bool,
+    wider: float = 1.0,
 ) -> NestedEstimate:
     k = tree.counts[0]
     weights = _weights(tree)
@@ -292,7 +313,10 @@ def _estimate(
     mean = float(weights @ tree.top) if k else math.nan
     error = math.nan
     if k > 1:
-        error = math.sqrt(float(weights @ (tree.top - mean) ** 2) / (k - 1))
+        square = float(weights @ (tree.top - mean) ** 2) / (k - 1)
+        # What all replicates have in common is no difference between them.
+        common = (wider**2 - 1) * float(np.nan_to_num(tree.squares[-1])) / tree.counts[-1]
+        error = math.sqrt(square + common)
     middle = tree.shift + mean
     low, high = _interval(tree, middle, error, confidence, sequential=sequential)
     return NestedEstimate(
