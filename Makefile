@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine bench-streams limiters peak-real peak-nfs peak-llm surface-nfs arrival-bursts workload-fidelity run-lengths level-components pool-faults live-agreement paper-workbench papers clean
+.PHONY: help setup build demo test check lint soundness test-rust test-python test-pure test-real calibration docs pages site images wheels wheels-check corpus peak-table peak-machines peak-ends bench bench-engine bench-streams limiters peak-real peak-nfs peak-llm surface-nfs arrival-bursts workload-fidelity run-lengths real-policies level-components pool-faults live-agreement paper-workbench papers clean
 .NOTPARALLEL:
 
 PURE_TESTS := tests/unit tests/property tests/golden tests/sim tests/calibration
@@ -112,7 +112,7 @@ peak-ends: setup ## 1,000 searches on every simulated server, each of which must
 BUSY :=
 
 # Each has a target of its own.
-LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/pool_faults.py benches/live_agreement.py benches/streams.py benches/grpc_peers.py benches/level_components.py
+LONG_BENCHES := benches/corpus.py benches/peak_real.py benches/surface_servers.py benches/paper_workbench.py benches/arrival_bursts.py benches/workload_fidelity.py benches/run_lengths.py benches/real_policies.py benches/pool_faults.py benches/live_agreement.py benches/streams.py benches/grpc_peers.py benches/level_components.py
 
 bench: setup ## the benchmarks in benches/, with the peers' figures beside ours
 	@scripts/packages.sh hyperfine:hyperfine wrk:wrk
@@ -147,8 +147,11 @@ arrival-bursts: setup ## how much bursts of arrivals lengthen the responses of N
 workload-fidelity: setup ## what late issue does to responses and queues, figures 2, 6 and 8 to 11 of the Buttress paper; 20 minutes, on a quiet machine
 	$(BIN)/python benches/workload_fidelity.py --out target/pacers.csv $(BUSY)
 
-run-lengths: setup ## responses of NFS-Ganesha over load and run length, figures 4 to 6 of the workbench paper; goes on where it was stopped; 84 minutes, on a quiet machine
+run-lengths: setup ## responses of NFS-Ganesha over load and run length, figures 4 to 6 of the workbench paper; goes on where it was stopped; two and a half hours, on a quiet machine
 	$(BIN)/python benches/run_lengths.py --out target/run-lengths $(BUSY)
+
+real-policies: setup ## the workbench paper's policies on NFS-Ganesha, each to its end, figures 3 and 7 to 10; goes on where it was stopped; 90 minutes, on a quiet machine
+	$(BIN)/python benches/real_policies.py --out target/real-policies $(BUSY)
 
 level-components: setup ## by how much real programs differ between environments, directories, builds, processes and hours (docs/replicates.md); goes on where it was stopped; a night, on a quiet machine
 	$(BIN)/python benches/level_components.py --out target/level-components $(BUSY)

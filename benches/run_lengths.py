@@ -1,7 +1,7 @@
 """Mean responses of a real NFS server over load and over run length: the workbench paper's figures
 4, 5 and 6.
 
-NFS-Ganesha with one disk and 4 threads, as in the paper, under DB_TP and Mail. For each load factor
+NFS-Ganesha with one disk and 4 threads, as in the paper, under DB_TP, Web server and Mail. For each load factor
 one long run at that share of the known peak. The run is cut into windows, and each window is a
 trial of its length: their means are figure 4 (over load) and figure 5 (over length), and figure 6
 draws from them until a mean is accurate, as in the simulation (parts/paper_scatter.py). Windows of
@@ -12,8 +12,8 @@ Nobody else should use the machine meanwhile. The same command with the same --o
 was stopped; with
 --draw it draws what is there. The means are written to OUT/run-lengths.json.
 
-Usage: run_lengths.py [--peak db_tp=343] [--peak mail=352] [--short 8m] [--long 20m] [--out DIR]
-[--draw]
+Usage: run_lengths.py [--only mail] [--peak db_tp=398] [--short 8m] [--long 20m] [--at-once 1]
+[--out DIR] [--draw]
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +37,11 @@ from paper_scatter import Values, trials_until_accurate  # noqa: E402
 from parts.busy_machine import add_busy_option, refuse_busy  # noqa: E402
 from parts.bw_steps import Step, fixed_run, nfs, prepare, run  # noqa: E402
 
-PEAKS = {"db_tp": 343.0, "mail": 352.0}
+PEAKS = {"db_tp": 398.0, "web-server": 177.0, "mail": 404.0}
 """Peak rates with one disk in memory and 4 threads (docs/decisions/0026-workbench-paper.md)
 [1/s]."""
-NAMES = {"db_tp": "DB_TP", "mail": "Mail"}
-LOADS = {"db_tp": (0.3, 0.9, 0.5, 0.7, 1.0), "mail": (0.3, 0.9)}
+NAMES = {"db_tp": "DB_TP", "web-server": "Web server", "mail": "Mail"}
+LOADS = {"db_tp": (0.3, 0.9, 0.5, 0.7, 1.0), "web-server": (0.3, 0.9), "mail": (0.3, 0.9)}
 LONG = (0.3, 0.9)
 """The load factors of figures 5 and 6."""
 LENGTHS_S = (30, 60, 90, 120, 180)
@@ -87,7 +88,7 @@ def spread(values: Values) -> float:
 def drawn(found: dict[str, dict[float, tuple[Values, Values]]], out: Path) -> None:
     """Draw the figures and print their figures."""
     document: dict[str, dict[str, list[float]]] = {}
-    over_load = found["db_tp"]
+    over_load = found.get("db_tp", {})
     places = [factor for factor in sorted(over_load) if len(over_load[factor][0])]
     at_load = [windows(*over_load[factor], SHOWN_S) for factor in places]
     for factor, values in zip(places, at_load, strict=True):
@@ -146,9 +147,11 @@ def _peak(text: str) -> tuple[str, float]:
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=PEAKS, action="append")
     parser.add_argument("--peak", type=_peak, action="append", default=[])
     parser.add_argument("--short", default="8m", help="run at other load factors")
     parser.add_argument("--long", default="20m", help="run at 0.3 and 0.9")
+    parser.add_argument("--at-once", type=int, default=1, help="runs side by side")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="where all is kept")
     parser.add_argument("--draw", action="store_true", help="run nothing")
@@ -166,14 +169,19 @@ def main() -> int:
         refuse_busy(asked.busy)
     out = asked.out or Path(tempfile.mkdtemp(prefix="bw-run-lengths-"))
     out.mkdir(parents=True, exist_ok=True)
+    wanted = [(workload, factor) for workload in asked.only or LOADS for factor in LOADS[workload]]
+
+    def measured(one: tuple[str, float]) -> tuple[Values, Values]:
+        step = step_at(*one, asked)
+        if not asked.draw:
+            outcome = run(step, out)
+            print(step.server.name, step.name, outcome.trouble, flush=True)
+        return seconds_of(step, out)
+
     found: dict[str, dict[float, tuple[Values, Values]]] = {}
-    for workload, factors in LOADS.items():
-        for factor in factors:
-            step = step_at(workload, factor, asked)
-            if not asked.draw:
-                outcome = run(step, out)
-                print(step.server.name, step.name, outcome.trouble, flush=True)
-            found.setdefault(workload, {})[factor] = seconds_of(step, out)
+    with ThreadPoolExecutor(asked.at_once) as executor:
+        for (workload, factor), seconds in zip(wanted, executor.map(measured, wanted), strict=True):
+            found.setdefault(workload, {})[factor] = seconds
     drawn(found, out)
     return 0 if all(len(one[0]) for runs in found.values() for one in runs.values()) else 1
 

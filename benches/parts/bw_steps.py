@@ -29,7 +29,7 @@ from parts.long_runs import LongRun
 
 Document = dict[str, Any]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-PATIENCE_S = 3600.0
+PATIENCE_S = 3 * 3600.0
 """A search that takes longer is ended."""
 SURFACE_PATIENCE_S = 12 * 3600.0
 

@@ -16,6 +16,7 @@ LOADS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 LENGTHS_S = (30, 60, 90, 120, 180, 240, 300)
 RUNS = 250
 SEQUENCES = 400
+MOST_TRIALS = 400
 ACCURACY, CONFIDENCE = 0.90, 0.95
 
 
@@ -67,9 +68,9 @@ def trials_needed(server: SimServer, factor: float) -> list[float]:
 
 
 def trials_until_accurate(means_ms: Values, random: np.random.Generator | None = None) -> float:
-    """Return the mean number of trials, drawn with replacement, until accurate; NaN where 100 are
-    too few."""
-    most = 100
+    """Return the mean number of trials, drawn with replacement, until accurate; NaN where
+    `MOST_TRIALS` are too few."""
+    most = MOST_TRIALS
     random = random or np.random.default_rng(11)
     drawn = random.choice(means_ms, (SEQUENCES, most))
     counts = np.arange(1, most + 1)
