@@ -14,7 +14,7 @@ Nobody else should use the machine meanwhile; the servers leave the CPUs idle fo
 (the column `idle`). The same command with the same --out goes on where it was stopped; with --draw
 it draws what is there. Every trial is a row of OUT/trials.csv.
 
-Usage: real_policies.py [--run-length 40s] [--step 10] [--at-once 5] [--only binsearch] [--out DIR]
+Usage: real_policies.py [--run-length 40] [--step 10] [--at-once 5] [--only Binsearch] [--out DIR]
 [--draw]
 """
 
@@ -83,7 +83,7 @@ def step_of(line: Line, asked: argparse.Namespace) -> Step:
     step = asked.step * (STRAWMAN_STEPS if line is STRAWMAN else 1)
     start = NEIGHBOUR_RATE if line.seeded else START_RATE
     words = ("--policy", line.policy, "--claim", "region:10%", "--budget", BUDGET)
-    words += ("--start", f"{start:g}", "--run-length", asked.run_length, "--seed", "1")
+    words += ("--start", f"{start:g}", "--run-length", f"{asked.run_length:g}s", "--seed", "1")
     words += ("--max-trials", str(MOST_TRIALS.get(line.policy, 1000)))
     if line.policy in ("linear", "strawman"):
         words += ("--step", f"{step:g}")
@@ -157,11 +157,11 @@ def repeated(
         Claim(ClaimKind.REGION, width, confidence),
         start_rate=NEIGHBOUR_RATE if line.seeded else START_RATE,
         highest_rate=HIGHEST_RATE,
-        length_s=asked.length_s,
+        length_s=asked.run_length,
         accuracy=accuracy,
         most_trials=MOST_TRIALS.get(line.policy, 1000),
     )
-    every = [search(known, line.policy, goal, asked.length_s, seed) for seed in range(REPEATS)]
+    every = [search(known, line.policy, goal, asked.run_length, seed) for seed in range(REPEATS)]
     answers = [known.response(one.peak_rate) for one in every if one.peak_rate is not None]
     return Cost(
         float(np.mean([one.load_s for one in every])) / 3600,
@@ -225,16 +225,14 @@ def _line(label: str) -> Line:
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--run-length", default="40s", help="of every trial")
+    parser.add_argument("--run-length", type=float, default=40.0, help="of every trial [s]")
     parser.add_argument("--step", type=float, default=10.0, help="of Linear [1/s]")
     parser.add_argument("--at-once", type=int, default=5, help="searches side by side")
     parser.add_argument("--only", action="append", choices=[line.label for line in EVERY])
     parser.add_argument("--out", type=Path, help="where all is kept")
     parser.add_argument("--draw", action="store_true", help="search nothing, read OUT/trials.csv")
     add_busy_option(parser)
-    asked = parser.parse_args(words)
-    asked.length_s = float(asked.run_length.removesuffix("s"))
-    return asked
+    return parser.parse_args(words)
 
 
 def main() -> int:

@@ -311,7 +311,7 @@ def _estimate(
     weights = _weights(tree)
     # The weights of a balanced design are equal; then these are the plain mean and its error.
     mean = float(weights @ tree.top) if k else math.nan
-    error = math.nan
+    error = common = math.nan
     if k > 1:
         square = float(weights @ (tree.top - mean) ** 2) / (k - 1)
         # What all replicates have in common is no difference between them.
@@ -324,8 +324,8 @@ def _estimate(
         error,
         tree.degrees[0],
         _components(tree, confidence, labels, weights, (high - low) / 2),
-        _prediction(tree, middle, {0: 1.0}, confidence),
-        _prediction(tree, middle, _single_trial(tree), confidence),
+        _prediction(tree, middle, {0: 1.0}, common, confidence),
+        _prediction(tree, middle, _single_trial(tree), common, confidence),
     )
 
 
@@ -399,11 +399,11 @@ def _single_trial(tree: _Squares) -> dict[int, float]:
 
 
 def _prediction(
-    tree: _Squares, middle: float, variance: dict[int, float], confidence: float
+    tree: _Squares, middle: float, variance: dict[int, float], common: float, confidence: float
 ) -> Prediction:
     """Return the interval of something with this variance, given as a combination of the mean squares.
 
-    The mean's own error adds to it. Each part counts with its own Student's quantile: exact where one
+    The mean's own error adds to it, with the part `common` to all replicates of its square. Each part counts with its own Student's quantile: exact where one
     part is all of it. Satterthwaite's degrees of freedom for the sum are too many where the few
     outermost replicates agree by chance.
     """
@@ -411,7 +411,7 @@ def _prediction(
     if not tree.degrees[0]:
         return Prediction(math.nan, math.nan)
     parts = variance | {0: variance[0] + 1 / k}
-    square = math.fsum(
+    square = common * t_quantile(confidence, tree.degrees[0]) ** 2 + math.fsum(
         factor * float(tree.squares[level]) * t_quantile(confidence, tree.degrees[level]) ** 2
         for level, factor in parts.items()
     )
