@@ -146,3 +146,19 @@ def test_values_far_from_zero_lose_no_digits() -> None:
 @pytest.mark.parametrize("p", [0.001, 0.025, 0.5, 0.975, 0.999])
 def test_chi_square_quantiles_are_those_of_scipy(freedom: int, p: float) -> None:
     assert special.chi_square_quantile(freedom, p) == pytest.approx(stats.chi2.ppf(p, freedom))
+
+
+def test_what_replicates_in_turns_have_in_common_is_in_the_error_and_the_prediction() -> None:
+    """Half of the trials of each of ten replicates are slow, all at the same time."""
+    rng = np.random.default_rng(6)
+    paths = np.concatenate([rng.permutation(10) for _ in range(8)]).reshape(-1, 1)
+    values = np.repeat([100.0, 110.0], 40) + rng.standard_normal(80)
+    one_by_one, in_turns = (
+        nested_estimate(values, paths, in_turns=in_turns) for in_turns in (False, True)
+    )
+    assert one_by_one.mean.half_width < 1
+    assert in_turns.mean.half_width > 5
+    following = in_turns.next_replicate
+    assert following.high - following.low > 2 * 0.95 * in_turns.mean.half_width
+    assert in_turns.components[0].low == one_by_one.components[0].low == 0
+    assert in_turns.p_value(100) > 0.05 > one_by_one.p_value(100)
