@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.plan import LoadTrial
 from benchwright.features.search.peak.policies.registry import policy_named
-from benchwright.features.search.peak.policies.search import next_peak_step
-from benchwright.features.search.types import Claim, ClaimResult, PeakGoal
+from benchwright.features.search.types import Claim, PeakGoal
+from world import play_means
 
 MEAN = "response_ms_mean"
 NEAREST = 12
@@ -101,23 +100,13 @@ def search(
     known: Recording, policy_name: str, goal: PeakGoal, length_s: float, seed: int
 ) -> Searched:
     """Return what a policy finds, and what it costs, with trials of one length [s]."""
-    policy, random = policy_named(policy_name), np.random.default_rng(seed)
-    history: list[LoadTrial] = []
-    while True:
-        step = next_peak_step(policy, goal, history)
-        if isinstance(step, ClaimResult):
-            found = step.peak_rate if step.status == "found" else None
-            return Searched(found, len(history), length_s * len(history))
-        response = known.drawn(step.rate, random)
-        history.append(
-            LoadTrial(
-                rate=step.rate,
-                duration_s=step.duration_s,
-                lasted_s=step.duration_s,
-                cost_s=step.duration_s,
-                values={MEAN: response},
-            )
-        )
+    random = np.random.default_rng(seed)
+    played = play_means(
+        policy_named(policy_name), goal, MEAN, lambda rate: known.drawn(rate, random)
+    )
+    assert played.result is not None
+    found = played.result.peak_rate if played.result.status == "found" else None
+    return Searched(found, len(played.history), length_s * len(played.history))
 
 
 def goal_of(

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from benchwright.core.criterion import Criterion
-from benchwright.features.load.plan import LoadTrial, Probe
 from benchwright.features.search.peak.policies.registry import policy_named
-from benchwright.features.search.peak.policies.search import next_peak_step
 from benchwright.features.search.types import ClaimResult, PeakGoal
 from hand_written import mean_response_ms
+from world import play_means
 
 FULL = os.environ.get("BW_CALIBRATION") == "full"
 SEARCHES = 400 if FULL else 60
@@ -46,22 +45,14 @@ def reported(policy: str, noise: Noise, sd: float) -> float:
     alarms = []
     for seed in range(SEARCHES):
         random = np.random.default_rng([seed, 11])
-        history: list[LoadTrial] = []
-        while isinstance(
-            step := next_peak_step(policy_named(policy), GOALS[policy], history), Probe
-        ):
-            value = mean_response_ms(step.rate) * noise(random, sd)
-            history.append(
-                LoadTrial(
-                    rate=step.rate,
-                    duration_s=step.duration_s,
-                    lasted_s=step.duration_s,
-                    cost_s=step.duration_s,
-                    values={LIMIT.key: value},
-                )
-            )
-        assert isinstance(step, ClaimResult)
-        codes = {finding.code for finding in step.findings}
+        search = play_means(
+            policy_named(policy),
+            GOALS[policy],
+            LIMIT.key,
+            lambda rate, random=random: mean_response_ms(rate) * noise(random, sd),
+        )
+        assert isinstance(search.result, ClaimResult)
+        codes = {finding.code for finding in search.result.findings}
         alarms.append("responses-not-normal" in codes)
     share = float(np.mean(alarms))
     print(f"| {policy} | {noise.__name__} | {100 * sd:.0f} % | {100 * share:.1f} % |")

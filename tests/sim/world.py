@@ -268,6 +268,27 @@ def play(
         search.history.append(bench.run(step, (), _watcher(policy, search, step)))
 
 
+def play_means(
+    policy: Policy, goal: PeakGoal, key: str, response: Callable[[float], float]
+) -> Search:
+    """Return a policy's search by the mean of each trial alone, to its answer: `response` returns
+    the value of the criterion `key` in one trial at a rate [1/s]."""
+    search = Search(goal)
+    while isinstance(step := next_peak_step(policy, goal, search.history), Probe):
+        search.probes.append(step)
+        search.history.append(
+            LoadTrial(
+                rate=step.rate,
+                duration_s=step.duration_s,
+                lasted_s=step.duration_s,
+                cost_s=step.duration_s,
+                values={key: response(step.rate)},
+            )
+        )
+    search.result = step
+    return search
+
+
 def _watcher(policy: Policy, search: Search, probe: Probe) -> Callable[[LoadTrial], bool]:
     """Return the question whether a running probe has told enough."""
     before = resolve_failures(search.goal, search.history).trials

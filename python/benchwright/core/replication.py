@@ -64,6 +64,12 @@ def takes_turns(replication: Replication) -> bool:
     return innermost.kind is LevelKind.ENV and is_given
 
 
+def outermost_take_turns(replication: Replication) -> bool:
+    """Return whether all trials are in turns, so that what the machine does is common to the replicates
+    that the mean is over."""
+    return len(replication.levels) == 1 and takes_turns(replication)
+
+
 def trials_before(replication: Replication, warmups: int) -> int:
     """Return how many trials, or blocks, run in the outermost replicates before the only one of this
     session; 0 where it runs all. `warmups`: of each replicate that starts cold."""

@@ -22,7 +22,7 @@ from benchwright.core.plan import (
     UntilPrecise,
 )
 from benchwright.core.quantity import exponential, finite
-from benchwright.core.replication import takes_turns, turn_of
+from benchwright.core.replication import outermost_take_turns, takes_turns, turn_of
 from benchwright.core.results import LevelSpread, Population
 from benchwright.core.text import plural, replicates_text
 from benchwright.decide.allocation import next_path
@@ -143,7 +143,7 @@ def nested_of(
     are in the order of their trials."""
     names = [level.kind.value for level in replication.levels]
     chosen = expected_trials(replication) is None
-    in_turns = takes_turns(replication) and len(names) == 1
+    in_turns = outermost_take_turns(replication)
     return nested_estimate(values, paths, confidence, names, sequential=chosen, in_turns=in_turns)
 
 

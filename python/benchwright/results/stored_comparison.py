@@ -40,7 +40,7 @@ from benchwright.core.plan import (
     named_direction,
     usual_direction,
 )
-from benchwright.core.replication import takes_turns
+from benchwright.core.replication import outermost_take_turns
 from benchwright.core.results import Finding
 from benchwright.core.text import exact_text, plural, some_text
 from benchwright.decide.compare.conclusion import conclude
@@ -622,7 +622,7 @@ def _replicate_values(one: TestResult) -> list[MetricValues | None]:
     book = MetricRules(one.specs)
     known = [(trial.path, values_of_trial(trial, book)) for trial in one.trials if not trial.warmup]
     means = list(_means(known))
-    if len(one.rule.replication.levels) == 1 and takes_turns(one.rule.replication):
+    if outermost_take_turns(one.rule.replication):
         return _further_apart(one.rule.replication, known, means)
     return means
 

@@ -403,9 +403,9 @@ def _prediction(
 ) -> Prediction:
     """Return the interval of something with this variance, given as a combination of the mean squares.
 
-    The mean's own error adds to it, with the part `common` to all replicates of its square. Each part counts with its own Student's quantile: exact where one
-    part is all of it. Satterthwaite's degrees of freedom for the sum are too many where the few
-    outermost replicates agree by chance.
+    The mean's own error adds to it, with the part `common` to all replicates of its square. Each part
+    counts with its own Student's quantile: exact where one part is all of it. Satterthwaite's degrees
+    of freedom for the sum are too many where the few outermost replicates agree by chance.
     """
     k = tree.counts[0]
     if not tree.degrees[0]:
